@@ -1,1 +1,1 @@
-"""Evidence racing: `racing` is the policy, `regret` its form for play; the other modules are its parts."""
+"""Evidence racing: `racing` is the policy, `regret` its variant for play; the other modules serve both."""

@@ -1,12 +1,16 @@
-"""How large a last look must be so that a study with a tolerance has an answer, whatever the rewards are.
+"""The size of a last look that gives a study with a tolerance an answer, whatever its rewards turn out to be.
 
-The *level* a = W delta / M is what remains of a pair's error probability, and u is the normal quantile of 1 - a. In a
-last look every open pair (l, j) stakes its level and wins if x_l - x_j >= t[l, j] = u sqrt(V) - tolerance. Some arm of
-a set wins against all others of the set, whatever the x, if no cycle of its arms has a positive sum of t: that is, if
-the largest mean of u sqrt(V) over its cycles is at most the tolerance. docs/tolerance.md has the proof.
+A pair (l, j) of arms has the wealth W of bets on "j is not better than l by the tolerance or more" (`tolerance`). Its
+*level* a = W delta / M is what remains of its error probability, and u is the normal quantile of 1 - 0.95 a. Let x be
+the arms' mixed means in the last look, and V the variance of x_l - x_j. In that look every open pair stakes 0.95 of its
+level and wins if x_l - x_j >= t[l, j] = u sqrt(V) - tolerance.
+
+Suppose that no cycle of arms in a set has a positive sum of t: the largest mean of u sqrt(V) over its cycles is at most
+the tolerance. Then potentials h with t[l, j] <= h_j - h_l exist, and the arm with the largest x + h wins against all
+other arms of the set, whatever x is. docs/tolerance.md has the proof.
 
 Every agent has such a set, the *contenders*: its best-ranked arms, as many as make the study cheapest. All other arms
-must lose by their gaps. With a single contender, all others do, and there is no tie.
+must lose by their gaps. A single contender means that the plan expects no tie: every other arm must lose by its gap.
 """
 
 from dataclasses import dataclass
@@ -20,35 +24,38 @@ KEPT = 0.05  # share of its level that a pair keeps in a last look, in case the 
 # Gaps are assumed to be this many standard errors smaller than estimated, but not below 0: the best of many estimates
 # is too high, and a study that takes a tie for a gap loses its bets.
 DOUBT = 2.0
-# Standard deviations beyond the quantile: with 1, a pair wins five times out of six. The second is for a stated last
-# round, after which no further round is possible.
+# How far beyond its quantile a pair's score is planned to lie, in standard deviations: with 1, the pair wins five times
+# out of six. The second value is for studies that state their last round, which no further round can follow.
 SURE, SURE_AT_LAST = 1.0, 5.0
-LEAST_NEED = 0.1
-LEADERS = (0.25, 0.4, 0.55)  # variances tried for the leader's mean, relative to what the hardest contrast allows
-APART = 0.5  # least variance of an outside arm, relative to a contender's; below it, the arm is as cheap inside
-MOST_CONTENDERS = 16  # with more, the largest quantile is used as a bound on the largest mean of a cycle
+LEAST_NEED = 0.1  # smallest planned score; without it, levels near 1 would have negative ones
+LEADERS = (0.25, 0.4, 0.55)  # variances to try for the leader's mean, as shares of its hardest contrast's variance
+APART = 0.5  # smallest variance of another arm, relative to a contender's: below it, a contender costs no more
+MOST_CONTENDERS = 16  # with more arms, the largest quantile replaces the largest mean of a cycle, as a bound
 NEVER = 1e6  # stands for u sqrt(V) of a pair that was not drawn and has not won
-LEAST_QUANTILE = 0.3  # for levels of about 0.4 and more, which need next to no draws
+LEAST_QUANTILE = 0.3  # smallest quantile to plan with: levels of about 0.4 and more need next to no draws
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Closing:
-    """What it takes to close all agents' questions, estimated from the past."""
+    """The draws needed to close all agents' questions, estimated from the past."""
 
     contenders: BoolArray  # (..., arm, agent): the arms among which an answer is sought
     quantile: FloatArray  # (..., agent): the largest mean of u over cycles of contenders
-    outside: FloatArray  # (..., arm, agent): twice the variance of its mean at which another arm loses; or inf
-    information: FloatArray  # (..., agent): sum of 1 / variance over the arms' means that should close the question
-    looks: IntArray | None = None  # (...): looks left, if a phase is planned
-    cost: FloatArray | None = None  # (...): rough cost of closing all questions
+    outside: FloatArray  # (..., arm, agent): twice the variance at which an arm's mean loses to all contenders; or inf
+    information: FloatArray  # (..., agent): sum over arms of 1 / variance of the mean that should close the question
+    looks: IntArray | None = None  # (...): remaining looks; None if no phase is being planned
+    cost: FloatArray | None = None  # (...): rough cost of closing all questions; None if no phase is being planned
 
     @property
     def between(self) -> BoolArray:
-        """`(..., arm, arm, agent)`: pairs of contenders."""
+        """`(..., arm, arm, agent)`: whether both arms of a pair are contenders."""
         return np.asarray(self.contenders[..., :, None, :] & self.contenders[..., None, :, :])
 
     def closed_by(self, problem: Problem, log_levels: FloatArray, variances: FloatArray) -> BoolArray:
-        """`(..., 1, 1, agent)`: whether a look with these variances of pairs gives an answer, whatever the rewards."""
+        """`(..., 1, 1, agent)`: whether a look is certain to give an answer, whatever its rewards.
+
+        `variances (..., arm, arm, agent)` are those of the pairs' contrasts in this look; inf if a pair was not drawn.
+        """
         u = quantiles(log_levels)
         drawn = np.isfinite(variances)
         heights = np.where(drawn | (log_levels >= 0), u * np.sqrt(np.where(drawn, variances, 1.0)), NEVER)
@@ -64,13 +71,14 @@ def closing(
     variances: FloatArray,
     standing: FloatArray,
 ) -> Closing:
-    """The cheapest way to close all questions, from the pairs' levels, the estimates and the ranking of arms.
+    """Find the cheapest way to close all questions, from the pairs' levels, the estimates and the ranking of arms.
 
     `log_levels` are `(..., arm, arm, agent)`. The estimates of mixed means, their variances and `standing`, by which
     arms are ranked, are `(..., arm, agent)`.
 
-    The sets tried are the best-ranked arms, one or more. For the cost of a set, contenders get the variance that closes
-    it, and each other arm gets the variance at which every contender should win against it.
+    Every set of the best-ranked arms, from one arm up, is tried as the contenders. The cost of a set assumes that each
+    contender's mean has the variance that closes the set, and each other arm's mean the variance at which every
+    contender should win against it.
     """
     arms, tolerance = problem.arm_count, problem.tolerance
     order = np.argsort(np.where(active, -standing, np.inf), axis=-2, kind="stable")
@@ -87,13 +95,18 @@ def closing(
     error = np.sqrt(variance[..., :, None, :] + variance[..., None, :, :])
     firm = problem.max_rounds is not None
     need = np.maximum(u + (SURE_AT_LAST if firm else SURE), LEAST_NEED)
+    # The number of contenders is chosen by `safe`, so that no arm is left out for a gap that may be luck. The
+    # draws of other arms are planned by `likely`, the gaps as estimated, unless no further round could make up for too
+    # few draws.
     safe = np.where(missing, np.square(np.maximum(gap - DOUBT * error, tolerance) / need), np.inf)
     likely = safe if firm else np.where(missing, np.square(np.maximum(gap, tolerance) / need), np.inf)
+    # A single contender has no cycle to close: the leader must beat every other arm by its gap.
     cheapest = _leader_alone(safe[..., 0, :, :], missing[..., 0, :, :])
     size = np.ones(cheapest.shape, dtype=np.int64)
     outside = np.full(mixed.shape, np.inf)
     for count in range(2, arms + 1):
         quantile = largest_mean(u[..., :count, :count, :], open_[..., :count, :])[..., None, :]
+        # A pair's variance is the sum of two contenders' variances, so each may have half of what closes the set.
         own = np.square(tolerance / np.maximum(quantile, LEAST_QUANTILE)) / 2
         others = missing[..., :count, count:, :].any(axis=-3)
         room = safe[..., :count, count:, :].min(axis=-3) - own
@@ -115,7 +128,11 @@ def closing(
 
 
 def _leader_alone(variances: FloatArray, missing: BoolArray) -> FloatArray:
-    """`(..., 1, agent)`: least information, summed over arms, for these `variances (..., arm, agent)` to the leader."""
+    """`(..., 1, agent)`: the least information, summed over arms, with which the leader should beat all other arms.
+
+    `variances (..., arm, agent)` are those at which the leader's contrast with an arm wins. Only the arms in `missing`
+    have not yet lost to the leader.
+    """
     hardest = np.where(missing, variances, np.inf).min(axis=-2, keepdims=True)
     hardest = np.where(np.isfinite(hardest), hardest, 1.0)
     costs = []
@@ -126,16 +143,16 @@ def _leader_alone(variances: FloatArray, missing: BoolArray) -> FloatArray:
 
 
 def quantiles(log_levels: FloatArray) -> FloatArray:
-    """The normal quantile u of the level that each pair stakes; -inf for pairs that have won."""
+    """The normal quantile u of the level that each pair stakes in a last look; -inf for pairs that have won."""
     won = log_levels >= 0
     staked = np.log1p(-KEPT) + np.where(won, -1.0, log_levels)
     return np.where(won, -np.inf, -ndtri_exp(staked))
 
 
 def largest_mean(weights: FloatArray, among: BoolArray) -> FloatArray:
-    """`(..., agent)`: the largest mean weight of a cycle through the arms `among`; -inf if there is none (Karp 1978).
+    """`(..., agent)`: the largest mean weight of a cycle through the arms `among` (Karp 1978); -inf without a cycle.
 
-    `weights (..., arm, arm, agent)` are those of edges from the first arm to the second; -inf means no edge.
+    `weights (..., arm, arm, agent)` belong to edges from the first arm to the second; -inf means no edge.
 
     >>> w = np.array([[-np.inf, 3.0, 0.0], [1.0, -np.inf, 2.0], [2.5, 0.0, -np.inf]])[..., None]
     >>> largest_mean(w, np.ones((3, 1), dtype=bool)).tolist()  # 0 -> 1 -> 2 -> 0
@@ -147,6 +164,8 @@ def largest_mean(weights: FloatArray, among: BoolArray) -> FloatArray:
     edges = np.where(inside, weights, -np.inf)
     if arms > MOST_CONTENDERS:
         return np.asarray(edges.max(axis=(-3, -2)))
+    # Let F_s(v) be the largest weight of a walk of s edges that ends at the arm v. Karp's theorem: with K arms, the
+    # answer is the largest value over v of the minimum over s < K of (F_K(v) - F_s(v)) / (K - s).
     walks = [np.where(among, 0.0, -np.inf)]
     for _ in range(arms):
         walks.append((walks[-1][..., :, None, :] + edges).max(axis=-3))

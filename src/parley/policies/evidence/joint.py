@@ -1,7 +1,10 @@
-"""Joint answers of all agents: the line of each slot, if a joint answer is rejected as a whole.
+"""Joint answers of all agents: the line of each slot when joint answers are rejected as a whole.
 
-The first phase gives every arm a *share*, by which joint answers divide their wealth among the agents. A slot must also
-win the shares of the other agents' leaders. docs/evidence-racing.md has the rule and the proof.
+A joint answer v names a set of N arms for every agent, and exactly one joint answer is true. Testing each v as a whole
+therefore needs no union over agents. The first phase gives every arm a *share*; with E_m the wealth of v's set for
+agent m and p_m the share of that set, v is rejected when W(v) = sum_m p_m E_m / sum_m p_m reaches 1 / delta. A leader's
+set may have next to no wealth, so the slot of a loser must win the shares of the other agents' leaders too.
+docs/evidence-racing.md has the rule and the proof.
 """
 
 from dataclasses import dataclass, replace
@@ -12,14 +15,14 @@ from scipy.special import logit, ndtr
 from parley.policies.evidence.wealth import LOWEST, Wealth, scores
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
-STEEPNESS = 0.7  # exponent of the shares: 0 is the union bound; a larger one trusts the first phase's leaders more
-LEAST_CHANCE = 1e-3  # least probability that an arm is, or is not, a loser after the first phase
-ROUNDING = 1e-9  # bets aim this far beyond a line that is a sum of shares
+STEEPNESS = 0.7  # exponent of the shares: 0 is the union bound; larger values trust the first phase's leaders more
+LEAST_CHANCE = 1e-3  # lower bound on an arm's chance to be a loser after the first phase, and on that not to be
+ROUNDING = 1e-9  # bets aim this far beyond the line, which is computed from rounded sums
 
 
 @dataclass(frozen=True)
 class Joint:
-    """The joint answers of a problem; `line` is log(1 / delta)."""
+    """Shares and lines of the joint answers to a problem; `line` is log(1 / delta)."""
 
     problem: Problem
     line: float
@@ -27,13 +30,14 @@ class Joint:
     def lines(
         self, state: Wealth, rank: IntArray, variances: FloatArray, new: BoolArray, stuck: BoolArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        """The lines of slots given the present leaders, `(..., 1, arm, agent)`: what bets aim at, and what is needed.
+        """Return the lines that slots' bets aim at and the lines that slots need, `(..., 1, arm, agent)` each.
 
-        A slot of arm k needs log(1 / delta) + log(1 + shares of the other agents' leaders / share of k). Bets aim a
-        little higher the more likely leaders are to change, since an arm that may take over has a larger share.
+        Given the present leaders, a slot of arm k needs log(1 / delta) + log(1 + shares of the other agents' leaders /
+        share of k). Bets aim higher, the more so the likelier a change of leaders: an arm that may take over has a
+        larger share.
 
-        `variances` are those of mixed means from all draws so far. Leaders of `stuck (..., agent)` may never win, so
-        the largest remaining share of such an agent counts instead.
+        `variances` are those of mixed means from all draws so far. The leaders of `stuck (..., agent)` may never win,
+        so the largest remaining share of such an agent counts instead.
         """
         assert state.log_shares is not None
         top, shares = self.problem.top, np.exp(state.log_shares)
@@ -42,6 +46,7 @@ class Joint:
         among = np.where(state.active & ~new, self.problem.mixed(state.means), LOWEST)
         next_ = np.where(rank == top, shares, 0.0).max(axis=-2)
         chance = np.where(leading, chance_of_losing(among, variances, top), 0.0).max(axis=-2)
+        # The leaders of an agent are one set, and the share of a set is the largest share of its arms.
         held = np.where(leading, lead[..., None, :], shares)
         aims = np.maximum(lead, lead + chance * (next_ - lead))
         if stuck is not None:
@@ -49,7 +54,11 @@ class Joint:
         return self.beside(aims, held) + ROUNDING, self.beside(lead, held)
 
     def beside(self, held_by: FloatArray, shares: FloatArray) -> FloatArray:
-        """`(..., 1, arm, agent)`: the lines of slots with these `shares` if the others hold `held_by (..., agent)`."""
+        """`(..., 1, arm, agent)`: the lines of slots with these `shares (..., arm, agent)`.
+
+        `held_by (..., agent)` is the share of every agent's set in the joint answer; the agent's own is not counted.
+        """
+        # Agents with equal weights ask the same question, which has a single share in a joint answer.
         total = np.where(self.problem.questions, held_by, 0.0).sum(axis=-1, keepdims=True)
         others = np.maximum(total - held_by, 0.0)[..., None, :]
         return np.asarray(self.line + np.log1p(others / shares))[..., None, :, :]
@@ -57,7 +66,7 @@ class Joint:
     def widest(self, state: Wealth) -> FloatArray:
         """`(..., agent)`: the largest share of a set whose own wealth has not reached 1 / delta.
 
-        Joint answers with any other set are rejected already.
+        Joint answers with any other set of the agent are already rejected.
         """
         assert state.log_shares is not None
         top, shares = self.problem.top, np.exp(state.log_shares)
@@ -65,14 +74,16 @@ class Joint:
         below = state.active & (state.log_wealth.min(axis=-3) < self.line)
         if state.ranks is None:
             return np.asarray(np.where(below, shares, 0.0).max(axis=-2))
+        # With N > 1 a slot of a loser serves many sets, so any candidate may belong to a set below the line, unless the
+        # slots of all losers have reached it: then only the leaders' own set is left.
         led = (state.ranks >= 0) & (state.ranks < top)
         others = (below & ~led).any(axis=-2, keepdims=True) | decided
         return np.asarray(np.where(np.where(others, state.active, led), shares, 0.0).max(axis=-2))
 
     def beyond(self, state: Wealth) -> FloatArray:
-        """`(..., arm, agent)`: the evidence against an arm minus what rules it out.
+        """`(..., arm, agent)`: the evidence against an arm minus the evidence that rules it out.
 
-        At 0 every joint answer that contains the arm is rejected, whatever the other agents' arms are.
+        At 0 or more, every joint answer that contains the arm is rejected, whatever the other agents' arms are.
         """
         assert state.log_shares is not None
         lines = self.beside(self.widest(state), np.exp(state.log_shares))
@@ -81,7 +92,10 @@ class Joint:
     def with_shares(
         self, before: Wealth, after: Wealth, variances: FloatArray, new: BoolArray, candidates: BoolArray
     ) -> Wealth:
-        """Fix the shares of joint answers for the whole study, from the first phase, whose draws are not evidence."""
+        """Set the shares of joint answers after the first phase; later phases do not change them.
+
+        Shares may depend on the draws of the first phase because these are not evidence.
+        """
         first = ((before.phase == 0) & ~before.finished)[..., None, None]
         assert after.log_shares is not None
         if not first.any():
@@ -93,10 +107,10 @@ class Joint:
 
 
 def chance_of_losing(mixed: FloatArray, variances: FloatArray, top: int) -> FloatArray:
-    """`(..., arm, agent)`: rough probability that an arm is not among the `top` best.
+    """`(..., arm, agent)`: rough probability that an arm is not among the `top` best, from its estimate and variance.
 
-    From estimates and their variances: an arm inside is compared with the best outside, an arm outside with the last
-    inside.
+    An arm among the `top` best estimates is compared with the best of the other arms, and every other arm with the last
+    of the `top` best.
 
     >>> chance_of_losing(np.array([[0.5], [0.4], [0.0]]), np.full((3, 1), 0.01), 1).round(2).ravel().tolist()
     [0.24, 0.76, 1.0]
@@ -109,10 +123,11 @@ def chance_of_losing(mixed: FloatArray, variances: FloatArray, top: int) -> Floa
 
 
 def log_shares(mixed: FloatArray, variances: FloatArray, top: int, new: BoolArray | bool = False) -> FloatArray:
-    """`(..., arm, agent)`: the log share of every arm in a joint answer, up to a common factor, by the first phase.
+    """`(..., arm, agent)`: the log of every arm's share in joint answers, from the first phase, up to a constant.
 
-    A wrong joint answer is most likely wrong for the agent whose arm has the worst estimate, so it should bet there.
-    The first phase says nothing about a `new` arm: each new arm, and the best of the others, is equally likely to win.
+    A wrong joint answer is most likely wrong for the agent whose arm has the worst estimate, so its bets on that
+    agent get the largest share of its wealth. The first phase has no data about a `new` arm: each new arm is taken to
+    be as likely to win as all other arms together.
 
     >>> log_shares(np.array([[0.5], [0.4], [0.0]]), np.full((3, 1), 0.01), 1).round(2).ravel().tolist()
     [-0.81, 0.81, 4.83]

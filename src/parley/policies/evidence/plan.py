@@ -1,6 +1,6 @@
 """How evidence racing plans a phase: the cheapest draws expected to bring every losing arm to its line.
 
-The guarantee does not depend on any of this: the proof holds for all counts that depend only on the past.
+The guarantee does not depend on plans: its proof holds for all counts that depend only on the past.
 """
 
 import math
@@ -17,27 +17,31 @@ from parley.policies.guardrails import guardrails
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.totals import Totals
 
-ACCURACIES = (0.02, 0.01, 0.01)  # relative gaps of the solves, each of which starts from the one before
-FEWEST_STEPS, MOST_STEPS, WORK = 60, 500, 1e9  # limits on the steps of a solve, which may take WORK multiplications
-FIRST_MARGIN, LEAST_MARGIN, MOST_MARGIN = 0.5, 0.25, 2.0  # safety margin of a contrast, in standard deviations
-LEAST_STAKE = 0.1
+ACCURACIES = (0.02, 0.01, 0.01)  # relative gaps of the solves, each of which starts from the previous solution
+FEWEST_STEPS, MOST_STEPS, WORK = 60, 500, 1e9  # bounds on a solve's steps, which take about WORK multiplications
+FIRST_MARGIN, LEAST_MARGIN, MOST_MARGIN = 0.5, 0.25, 2.0  # safety margins of a contrast, in standard deviations
+LEAST_STAKE = 0.1  # smallest stake to plan for, so that target variances stay bounded
 SMALLEST = 0.03  # a phase costs at least this share of what was spent before; less in long studies
 MOST_FASTER = 1.1  # largest factor on growth, in long studies
 LEAST_CELL = 0.05  # smallest cell relative to the phase's mean cell, so that every estimate keeps improving
 # Largest first phase, relative to the cost of a tie (with a tolerance) and to a stated budget.
 OF_A_TIE, OF_THE_BUDGET = 0.025, 0.1
-SMALL_GAPS = 10.0
-FEW_ARMS, FIRST_LOOK = 4, 0.1  # largest number of arms of a closed study; its first phase over its closing size
-FEW_LOOKS, MANY_LOOKS = 1.5, 6.0  # growth from look to look, with a tolerance
+SMALL_GAPS = 10.0  # the gap that sizes the first phase is at most this many times `largest_gap`
+FEW_ARMS, FIRST_LOOK = 4, 0.1  # most arms of a closed study; its first phase relative to its closing size
+# A look with n further looks after it brings what is spent to at most 1.5^-n and at least 6^-n of the closing size.
+FEW_LOOKS, MANY_LOOKS = 1.5, 6.0
+# For a study with a tolerance whose last round is stated: caution, the smallest gap to plan for (in tolerances, after
+# the tolerance is added), and its value of FEW_LOOKS.
 FIRM_CAUTION, LEAST_GAP, FIRM_LOOKS = 4.0, 0.7, 2.2
-# If rounds are stated: how much smaller than estimated gaps may be, and the smallest gap to plan for, both in standard
-# errors; then the largest growth of a phase over what was spent.
+# If rounds are stated: how much smaller than estimated a gap may be, and the smallest gap to plan for, both in standard
+# errors; then the largest factor by which a phase may multiply what was spent.
 SMALLER, LEAST_SIGNAL, FASTEST = 0.5, 0.15, 6.0
 # Roughly how many reports of a cell a study has. Every private report adds noise, so the first phase should be large
-# enough to outweigh the noise of so many reports (docs/privacy.md).
+# enough to outweigh the noise of that many reports (docs/privacy.md).
 REPORTS = 8.0
-MANY, LEAST_SMALLER = 4 / 3, 0.35  # joint answers: variances shrink by sqrt(4/3 of the agents), to 0.35 at the least
-WORTH_A_ROUND = 0.25  # least time that a later phase draws, relative to the fixed days of a round
+# Joint answers of M agents multiply the variances after the first phase by sqrt(4/3 / M), but by no less than 0.35.
+MANY, LEAST_SMALLER = 4 / 3, 0.35
+WORTH_A_ROUND = 0.25  # least drawing time of a later phase, relative to the fixed days of a round
 LARGEST = 3.0  # largest size of a study with a tolerance, relative to the single phase that should end a tie
 LARGEST_STUDY = 2.0**62  # samples in all: counts are 64-bit integers
 
@@ -55,7 +59,7 @@ TEMPERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Temper:
-    """The parameters of a plan, from the options of evidence racing."""
+    """The parameters of plans; `EvidenceRacing` documents those that are options."""
 
     precision: float
     growth: float
@@ -66,7 +70,7 @@ class Temper:
 
 
 def require_possible(samples: float) -> None:
-    """Raise if a study needs more samples than can be counted."""
+    """Raise `InvalidInput` if a study needs more samples than can be counted."""
     if not samples <= LARGEST_STUDY:
         raise InvalidInput(
             "planned draws",
@@ -77,10 +81,11 @@ def require_possible(samples: float) -> None:
 
 
 def cheapest_means(problem: Problem, rows: FloatArray, variances: FloatArray | None = None) -> FloatArray:
-    """The cheapest draws that give mixed means the variances `rows (1, agent)`: `(arm, agent)`, or one row for all.
+    """The cheapest draws that give mixed means the variances `rows (1, agent)`.
 
-    `rows` are relative to the variance of a reward, unless cells have their own `variances (arm, agent)`. Arms are
-    planned together if they differ in price, or if time couples them.
+    Returns `(arm, agent)`, or a single row that serves every arm. `rows` are relative to the variance of a reward,
+    unless cells have their own `variances (arm, agent)`. Arms are planned together if they differ in price, or if time
+    couples them.
     """
     cost_model = CostModel.of(problem)
     if cost_model.prices is None:
@@ -92,15 +97,17 @@ def cheapest_means(problem: Problem, rows: FloatArray, variances: FloatArray | N
 
 
 def first_draws(problem: Problem, precision: float, line: float, *, together: bool = False) -> FloatArray:
-    """The cheapest first phase, which informs but is not evidence: `(arm, agent)`, or one row for all arms.
+    """The cheapest draws of the first phase: `(arm, agent)`, or a single row that serves every arm.
 
-    It gives mixed means a standard error of about `precision` gaps; less in longer studies, or if agents answer
-    `together`. It is always small compared with the study: at most a fortieth of what a tie takes if there is a
-    tolerance, a tenth of a stated budget, and little if all that is known is that gaps are small.
+    The first phase informs the plan and is usually not evidence. It gives mixed means a standard error of about
+    `precision` gaps, and a smaller one in longer studies or if agents answer `together`. It stays small compared with
+    the study: at most about a fortieth of what a tie takes if there is a tolerance (a tenth of the closing look if the
+    study is closed), at most a tenth of a stated budget, and little where rewards vary by more than `largest_gap`.
     """
     variance, gap = problem.noise.first_sizes(problem.largest_gap, _first_gap(problem))
     common, own = (variance, None) if isinstance(variance, float) else (1.0, variance)
     error = precision * gap
+    # Studies with a higher line are longer and can afford a more precise first phase.
     smaller = math.sqrt(math.log(30) / line)
     if together:
         smaller = min(smaller, max(math.sqrt(MANY / problem.question_count), LEAST_SMALLER))
@@ -123,9 +130,9 @@ def first_draws(problem: Problem, precision: float, line: float, *, together: bo
 
 
 def guarded_draws(problem: Problem, draws: FloatArray, largest_size: int) -> FloatArray:
-    """First draws, enlarged so that guardrails find a large harm at once, up to a small share of the largest size.
+    """Enlarge the first draws so that guardrails find a large harm at once, up to a small share of the largest size.
 
-    Evidence of harm grows only when a phase is reported. Many small phases would find harm later, with weaker bets.
+    Evidence of harm grows only when a phase is reported. Many small phases would find the harm later, with weaker bets.
     """
     guards = guardrails(problem)
     if not guards:
@@ -137,10 +144,11 @@ def guarded_draws(problem: Problem, draws: FloatArray, largest_size: int) -> Flo
 
 
 def size_of_ties(problem: Problem, line: float) -> int | None:
-    """The largest size of a study with a tolerance; None without one, or if the scale of rewards is unknown.
+    """The largest size of a study with a tolerance, in samples; None if it is unknown or too large to count.
 
-    It is three times the size of a single phase that can tell a tie of all arms from a gap as large as the tolerance,
-    plus room for small cells. If all arms tie, fewer than one study in a hundred gets that large (docs/tolerance.md).
+    Without a tolerance or a known scale of rewards the size is unknown. Otherwise it is three times the size of a
+    single phase that can tell a tie of all arms from a gap as large as the tolerance, plus room for small cells. If
+    all arms tie, fewer than one study in a hundred gets that large (docs/tolerance.md).
     """
     if not problem.tolerance or not problem.noise.knows_scale:
         return None
@@ -159,12 +167,12 @@ def size_of_ties(problem: Problem, line: float) -> int | None:
 
 
 def is_closed(problem: Problem) -> bool:
-    """Whether a study plans for its closing look from the first phase on, which then is evidence too.
+    """Whether the study is *closed*: planned for its closing look from the start, with a first phase that is evidence.
 
-    All pairs then start with equal shares, which move later. The scale must be known before the first draw: otherwise
-    there is no largest size, and a few such studies grew without end. With several questions, or rewards in a range, a
-    last round must be stated: otherwise clear gaps would cost up to half as much again, and arms that are far off would
-    be set aside instead of ruled out.
+    In a closed study all pairs start with equal shares, which move later. The scale must be known before the first
+    draw: otherwise the study has no largest size, and a few such studies grew without end. With several questions, or
+    rewards in a range, a last round must be stated: otherwise clear gaps would cost up to half as much again, and arms
+    that are far off would be set aside instead of ruled out.
     """
     noise, firm = problem.noise, problem.max_rounds is not None
     few = problem.top == 1 and 1 < problem.arm_count <= FEW_ARMS and (firm or problem.question_count == 1)
@@ -173,7 +181,10 @@ def is_closed(problem: Problem) -> bool:
 
 
 def closing_size(problem: Problem, line: float) -> tuple[float, float]:
-    """The cost of a single look that closes a study of all arms with equal shares, and the quantile of such a share."""
+    """Size a single look that closes the study if every pair has an equal share of the error probability.
+
+    Returns the cost of the look and the normal quantile of such a share.
+    """
     level = -line - math.log((problem.arm_count - problem.top) * problem.top)
     quantile = float(quantiles(np.array(level)))
     variance = problem.noise.first_variance
@@ -184,7 +195,7 @@ def closing_size(problem: Problem, line: float) -> tuple[float, float]:
 
 
 def _first_gap(problem: Problem) -> float:
-    """The gap that sizes the first phase: `largest_gap`, or up to ten times that if rewards vary more."""
+    """The gap that sizes the first phase: `largest_gap`, or up to ten times that if rewards vary by more."""
     noise = problem.noise
     width = math.sqrt(np.max(noise.first_variance)) if not noise.in_range else noise.usual_gap
     return max(problem.largest_gap, min(width, SMALL_GAPS * problem.largest_gap))
@@ -200,22 +211,23 @@ def further_draws(
     *,
     stated: bool = False,
 ) -> IntArray:
-    """`(batch, arm, agent)`: fresh draws of the next phase, with one batch axis; docs/evidence-racing.md says why.
+    """`(batch, arm, agent)`: fresh draws of the next phase; all arrays have a single batch axis.
 
     Gaps are taken as sqrt(estimate^2 + (optimism * error)^2), so that a near-tie by chance needs only a moderate phase.
     Each contrast has a safety margin of sqrt(2 log(caution / q)) standard deviations, where q is its share of the cost:
-    cheap contrasts are almost sure to end, and only expensive ones take a risk. Shares and margins depend on each
-    other, so there are three solves, each starting from the multipliers of the last.
+    cheap contrasts are almost sure to end, and only expensive contrasts take a risk. Shares and margins depend on each
+    other, so there are three solves, each starting from the multipliers of the previous solve.
 
     If rounds are `stated`, a phase may grow faster than the options allow, so that the remaining `looks (batch,)`
-    suffice. If a round takes days of its own, a phase is large enough to be worth a round; if reports are private,
-    large enough to outweigh their noise. paper/cost-theorem.md relies on the least cell and the accuracy of the last
-    solve.
+    suffice. If a round takes days of its own, a phase is large enough to be worth a round. If reports are private, a
+    phase is large enough to outweigh their noise. paper/cost-theorem.md relies on the least cell and the accuracy of
+    the last solve; docs/evidence-racing.md explains the plan.
     """
     cost_model = CostModel.of(problem)
     counts = past.counts
     accuracies = (*ACCURACIES[:-1], ACCURACIES[-1] * temper.longer**2)
-    if problem.tolerance and problem.max_rounds is not None and closing is None:  # the last look must suffice
+    # The last round is stated, so no later phase can repair an optimistic plan: gaps are taken as smaller instead.
+    if problem.tolerance and problem.max_rounds is not None and closing is None:
         temper = replace(temper, optimism=0.0, caution=FIRM_CAUTION)
         sure = np.maximum(contrasts.gap - contrasts.error, LEAST_GAP * problem.tolerance)
         contrasts = replace(contrasts, gap=np.minimum(contrasts.gap, sure))
@@ -233,7 +245,8 @@ def further_draws(
     if problem.rho is not None:
         factor = np.maximum(factor, worth_the_noise(problem, solution.allocation, past))
     planned = solution.allocation * factor[:, None, None]
-    if closing is not None:  # let arms that are no contenders lose at once, if that takes no more than the others draw
+    # Arms that are no agent's contenders should lose at once, unless that takes more than the largest planned cell.
+    if closing is not None:
         most = planned.max(axis=-2, keepdims=True)
         clear = ~closing.contenders.any(axis=-1, keepdims=True)
         planned = np.where(clear, np.maximum(planned, np.minimum(solution.allocation, most)), planned)
@@ -245,7 +258,7 @@ def further_draws(
 
 
 def whole_cells(problem: Problem, contrasts: Contrasts, draws: FloatArray) -> IntArray:
-    """`(batch, arm, agent)`: whole draws with which the reward model's bets win as much as planned for `draws`."""
+    """`(batch, arm, agent)`: integer draws with which the reward model's bets win what real-valued `draws` would."""
     hardest = np.where(contrasts.losing, contrasts.missing, 0.0).max(axis=(-3, -2, -1))
     stake = np.maximum(problem.noise.stake(hardest, np.full(hardest.shape, FIRST_MARGIN)), LEAST_STAKE)
     return problem.noise.enough_draws(draws, stake).astype(np.int64)
@@ -262,9 +275,9 @@ def cheapest(
 ) -> tuple[Solution, BoolArray, FloatArray]:
     """The cheapest real-valued draws expected to win the missing wealth of every losing contrast.
 
-    Returns the solution, the cells that it draws, and each contrast's share of the cost, which is its multiplier times
-    its right side. At the optimum no contrast, and no group of them, has a larger share than a plan for it alone would
-    cost (docs/regret.md).
+    Returns the solution, the cells that it draws, and each contrast's share of the cost: its multiplier times the right
+    side of its constraint. At the optimum a contrast, or a group of contrasts, accounts for no more of the cost than a
+    plan for it alone would cost (docs/regret.md).
     """
     variances = problem.noise.cell_variances(past)
     if isinstance(variances, float) and problem.rho is None:
@@ -273,7 +286,7 @@ def cheapest(
         common, own = 1.0, np.broadcast_to(variances, past.counts.shape)
     margin = np.full(contrasts.gap.shape, FIRST_MARGIN)
     solution: Solution | None = None
-    near: FloatArray | None = None  # a plan that allows for the noise of private reports
+    near: FloatArray | None = None  # draws that allow for the noise of private reports
     steps = int(np.clip(WORK / (problem.arm_count * problem.agent_count**2), FEWEST_STEPS, MOST_STEPS))
     for accuracy in accuracies:
         rows, each = _rows(problem, contrasts, temper, margin, common), own
@@ -307,10 +320,10 @@ def cheapest(
 def with_closing(
     problem: Problem, contrasts: Contrasts, rows: FloatArray, closing: Closing, variance: float
 ) -> tuple[IntArray, FloatArray]:
-    """Opponents and rows with one more slot, for agents with several contenders.
+    """Add a slot to opponents and rows in which agents with several contenders plan to close their questions.
 
-    In this slot every arm is its own opponent and gets the precision that closes the question. Such a row counts the
-    arm twice.
+    In this slot every arm is its own opponent, so its row bounds twice the variance of its mean. This row replaces all
+    other rows of such an agent.
     """
     closed = np.square(problem.tolerance / closing.quantile)[:, None, None, :]
     inside = closing.contenders[:, None]
@@ -324,9 +337,10 @@ def with_closing(
 def size_of_look(
     spent: FloatArray, wanted: FloatArray, looks: IntArray, temper: Temper, closes: FloatArray | None, firm: bool
 ) -> FloatArray:
-    """`(batch,)`: the cost of the next phase, if a cost of `wanted` should end the study and `looks` are left.
+    """`(batch,)`: the cost of the next phase, if a phase that costs `wanted` should end the study.
 
-    `closes (batch,)` is about what it costs to close the study; the remaining looks are spread up to that cost.
+    `closes (batch,)` is the rough cost of closing the study, or None if no closing look is planned. The remaining
+    `looks (batch,)` are spread up to that cost. `firm` means that the last round is stated.
     """
     least = (temper.smallest_growth - 1) * spent
     if closes is None:
@@ -347,10 +361,10 @@ def size_of_look(
 def on_the_way(
     spent: FloatArray, wanted: FloatArray, looks: IntArray, contrasts: Contrasts, shares: FloatArray, temper: Temper
 ) -> FloatArray:
-    """`(batch,)`: the least cost of the next phase that lets the remaining `looks` suffice.
+    """`(batch,)`: the least cost of the next phase with which the remaining `looks` suffice.
 
-    The cost grows by equal factors up to what would end the study if gaps were a little smaller than estimated; in the
-    last look, up to what ends it if they are as estimated. Early phases are cheap, so with few rounds they grow fast.
+    What was spent grows from look to look by equal factors, up to what would end the study if gaps were a little
+    smaller than estimated. The last look relies on the gaps as estimated. With few looks, the factors are large.
     `shares` are the contrasts' shares of the `wanted` cost.
     """
     left = np.maximum(looks, 1)
@@ -373,17 +387,18 @@ def enlarged(draws: FloatArray, variances: FloatArray | float, noise: float) -> 
 
 
 def worth_the_noise(problem: Problem, draws: FloatArray, past: Totals) -> FloatArray:
-    """`(batch,)`: the factor by which to enlarge a phase so that its mean cell outweighs its noise."""
+    """`(batch,)`: factor on a phase with which its mean cell has no more privacy noise than sampling variance."""
     drawn = draws > 0
     hidden = np.where(drawn, problem.noise_variance / problem.noise.cell_variances(past), 0.0)
     return np.asarray(hidden.sum(axis=(-2, -1)) / np.maximum(draws.sum(axis=(-2, -1)), 1e-9))
 
 
 def tangent(problem: Problem, variances: FloatArray, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Variances of single rewards, and additions to right sides `(..., arm, agent)`, linearized at a plan of `draws`.
+    """Linearize the variances of private means at a plan of `draws`.
 
-    If reports are private, a cell's mean has the variance v z + s^2 z^2 with z = 1 / draws. Programs must be linear in
-    z, so they get the tangent (v + 2 s^2 z0) z - s^2 z0^2. Solving repeatedly is Newton's method for the true program.
+    Returns variances of single rewards and additions to right sides, `(..., arm, agent)` each. If reports are private,
+    a cell's mean has the variance v z + s^2 z^2 with z = 1 / draws. Programs must be linear in z, so they get the
+    tangent (v + 2 s^2 z0) z - s^2 z0^2. Solving repeatedly is Newton's method for the true program.
     """
     z = np.divide(1.0, draws, out=np.zeros(draws.shape), where=draws > 0)
     noise = problem.noise_variance
@@ -391,7 +406,7 @@ def tangent(problem: Problem, variances: FloatArray, draws: FloatArray) -> tuple
 
 
 def _rows(problem: Problem, contrasts: Contrasts, temper: Temper, margin: FloatArray, variance: float) -> FloatArray:
-    """The target variance of every losing contrast, relative to a reward's; inf where there is none."""
+    """The target variance of every losing contrast, over the `variance` of a reward; inf for all other contrasts."""
     losing = contrasts.losing
     gaps = np.square(np.maximum(contrasts.gap, 0.0)) + np.square(temper.optimism * contrasts.error)
     stakes = problem.noise.stake(contrasts.missing[losing], margin[losing])
@@ -400,16 +415,16 @@ def _rows(problem: Problem, contrasts: Contrasts, temper: Temper, margin: FloatA
     return rows
 
 
-USUAL = 5
-# Option `rounds` -> draws relative to `rounds = 5`, and the rounds taken (docs/appendix, delta 0.1).
+USUAL = 5  # default of the option `rounds`
+# Option `rounds` -> mean draws relative to `rounds = 5`, and mean rounds, as measured (docs/appendix, delta 0.1).
 TRADE = {3: (2.57, 2.7), 4: (1.43, 3.3), 5: (1.0, 4.9), 6: (0.936, 5.7), 7: (0.907, 6.4), 8: (0.891, 7.2)}
 
 
 def affordable_rounds(problem: Problem, line: float, gap_scale: float) -> int:
-    """The `rounds` for which draws and rounds together should cost least, at gaps of `gap_scale * largest_gap`.
+    """The option `rounds` that should make draws and rounds together cheapest, if gaps are `gap_scale * largest_gap`.
 
     The first phase gives contrasts a known variance, and further draws must bring it down to gap^2 / stake^2. This
-    rough size of the study is used only to trade draws for rounds.
+    rough size of the study serves only to trade draws for rounds.
 
     >>> weekly = Problem(arms=4, weights=np.eye(2), rate=10, round_days=7)
     >>> affordable_rounds(weekly, 3.0, 0.2), affordable_rounds(weekly.with_(round_days=200), 3.0, 0.2)

@@ -1,10 +1,16 @@
 """Evidence racing (W-CER), Parley's own policy: an arm is ruled out when the wealth of bets against it reaches a line.
 
 Before a phase N *opponents* are fixed for every arm k of agent m, each with a *slot* that holds the wealth of bets on
-"this opponent beats k"; only the phase's fresh draws settle them. A slot is evidence against sets of N arms (`wealth`)
-and rejects them when it reaches the line M / delta. When all sets that contain k are rejected, k is ruled out.
-`docs/evidence-racing.md` has the proof. The error probability of the whole answer is at most delta whatever the
-options, which only trade samples for rounds.
+"this opponent beats k"; only the phase's fresh draws settle these bets. A slot is evidence against sets of N arms
+(`wealth`) and rejects them when it reaches the line M / delta. When all sets that contain k are rejected, k is ruled
+out.
+
+Why this is sound: take the set that is the true top N of agent m. Every bet against it is that an arm outside beats an
+arm inside, so given the past and the counts, its expected payoff is at most 1. The wealth against the set is therefore
+a nonnegative supermartingale from 1, and by Ville's inequality ever reaches M / delta with probability at most
+delta / M. Over all agents this adds up to delta; phases, arms and counts cost nothing extra. Joint answers avoid even
+the factor M (`joint`). `docs/evidence-racing.md` has the proof. The error probability of the whole answer is at most
+delta whatever the options, which only trade samples for rounds.
 """
 
 import math
@@ -29,8 +35,8 @@ from parley.text.translation import Translatable, phrase
 from parley.totals import Totals
 from parley.validation.checks import above_zero
 
-FINER = 1.15  # factor on optimism with a tolerance or joint answers, for smaller phases (docs/tolerance.md)
-NO_SET = 1e9  # log wealth of a slot that represents no set, if slots have lines of their own
+FINER = 1.15  # factor on optimism with a tolerance or joint answers, which makes phases smaller (docs/policies.md)
+NO_SET = 1e9  # log wealth of a slot that represents no set, if answers are joint: beyond every slot's own line
 ALL_IN = 0.8  # a plan that wants more than this share of the remaining budget takes all of it
 LOG_EVIDENCE = phrase("log evidence ")
 
@@ -39,12 +45,13 @@ LOG_EVIDENCE = phrase("log evidence ")
 class EvidenceRacing(Elimination):
     """Evidence racing. No option can break the guarantee; options trade samples for rounds.
 
-    `rounds`: about how many rounds you can afford, 3 to 8; sets the four options after it. If you state it, phases grow
-    as fast as needed. By default it follows from what a round costs in days (`round_days`), and is 5 if that is
-    unknown.
+    `rounds`: about how many rounds you can afford, 3 to 8; sets the defaults of `precision`, `growth`, `optimism` and
+    `caution`. If it is stated, phases grow as fast as needed to suffice. By default it follows from what a round costs
+    in days (`round_days`), and is 5 if that is unknown.
     `precision`: standard error of every mixed mean after the first phase, as a share of `largest_gap`.
-    `growth`: a phase multiplies the samples spent so far by at most this. `smallest_growth`: and by at least this; 1.03
-    by default, less in long studies.
+    `growth`: a phase multiplies the samples spent so far by at most this.
+    `smallest_growth`: a phase multiplies the samples spent so far by at least this; 1.03 by default, less in long
+    studies.
     `optimism`: plan as if gaps were this many standard errors larger than estimated (added in squares).
     `caution`: what saving a round is worth; a larger value makes phases larger and rounds fewer.
     `gap_scale`: a gap you expect, as a share of `largest_gap`; tunes the bounds on gaps and the default of `rounds`.
@@ -99,22 +106,23 @@ class EvidenceRacing(Elimination):
 
     @property
     def states_rounds(self) -> bool:
-        """Whether the number of rounds is stated; if so, phases are sized to suffice."""
+        """Whether `rounds` or `max_rounds` is stated; if so, phases are sized so that this many rounds suffice."""
         return self.rounds is not None or self.problem.max_rounds is not None
 
     @once
     def temper(self) -> Temper:
-        """The plan's parameters, from the options that were given and the defaults of the others.
+        """The parameters of plans: the given options, and defaults for all other options.
 
-        Reward models without boosted bets gain wealth in smaller steps, so they take more rounds unless rounds are
-        stated.
+        Some reward models, mostly those without boosted bets, gain wealth in smaller steps and need more rounds: they
+        have factors on the default optimism and caution. Stated rounds turn these factors off, except in play and for
+        boosted bets with a tolerance.
         """
         given = (self.precision, self.growth, self.optimism, self.caution)
         precision, growth, optimism, caution = (
             usual if own is None else own for own, usual in zip(given, self.tempers[self._rounds], strict=True)
         )
-        # The fourth root of the line, as in paper/cost-theorem.md. Does not apply to play, which counts draws
-        # differently.
+        # Long studies take smaller steps, by the fourth root of the line: paper/cost-theorem.md needs planning errors
+        # that vanish as delta goes to 0. Play counts draws differently and is not part of the theorem.
         longer = min(math.log(30) / self.line, 1.0) ** 0.25 if self.problem.horizon is None else 1.0
         noise = self.problem.noise
         identified = self.problem.horizon is None and not (self.problem.tolerance > 0 and noise.boosted)
@@ -130,7 +138,10 @@ class EvidenceRacing(Elimination):
 
     @property
     def patience(self) -> float:
-        """Factor on optimism, above 1 for long studies and for near-ties (with a tolerance), which can learn longer."""
+        """Factor on optimism: above 1 in long studies, and more with a tolerance or joint answers.
+
+        More optimism makes phases smaller, so that more of the study is planned with better estimates.
+        """
         longer = float(max(math.log(1 / self.problem.delta) / math.log(10), 1.0) ** 0.1)
         return longer * (FINER if self.problem.tolerance or self.together else 1.0)
 
@@ -149,14 +160,14 @@ class EvidenceRacing(Elimination):
         """The log wealth that every slot needs (with a tolerance, every pair): log(M / delta); jointly log(1 / delta).
 
         Agents with the same weights have the same evidence and err together, so M counts distinct columns of weights.
-        Finer weight steps (`weight_refine`) do not count: a share of delta is reserved for all of them, and their
-        wealth starts lower (`tolerance.log_parts`).
+        Finer weight steps (`weight_refine`) do not count: a share of delta is reserved for all of them together, and
+        their wealth starts lower (`tolerance.log_parts`).
         """
         return (0.0 if self.together else self._log_questions) - math.log(self.problem.delta)
 
     @property
     def _study_line(self) -> float:
-        """Roughly the wealth that slots need in the end, to guess the size of the study."""
+        """Roughly the log wealth that slots need in the end, from which the size of the study is guessed."""
         return self.line + (self._log_questions if self.together else 0.0)
 
     @property
@@ -171,7 +182,7 @@ class EvidenceRacing(Elimination):
         return self._noted(super().claim(probability))
 
     def _noted(self, sentence: str) -> str:
-        """A guarantee with the reward model's note, if its evidence is approximate."""
+        """Append the reward model's note to a guarantee, if its evidence is approximate."""
         note = self.problem.noise.guarantee_note
         return Translatable(NOTED, sentence, note) if note else sentence
 
@@ -194,7 +205,10 @@ class EvidenceRacing(Elimination):
         )
 
     def wanted(self, state: State) -> IntArray:
-        """The cheapest draws that should end the study; the proof holds for all counts fixed before the phase."""
+        """`(..., arm, agent)`: the cheapest draws that should end the study.
+
+        The guarantee holds for these draws because it holds for all counts that depend on the past alone.
+        """
         assert isinstance(state, Wealth)
         quotas = np.where((state.phase == 0)[..., None, None], self.first_phase, 0)
         wants = (state.phase > 0) & ~state.finished & self._open(state).any(axis=-1)
@@ -220,7 +234,7 @@ class EvidenceRacing(Elimination):
         return quotas if self.largest_size is None else self._all_in(state, quotas)
 
     def _closing(self, state: Wealth) -> Closing | None:
-        """The plan to close the questions, with its rough cost; None if no look is planned to close them."""
+        """The plan to close all questions with a last look, and its rough cost; None if no such look is planned."""
         problem = self.problem
         if not (isinstance(state, Pairs) and (plan.is_closed(problem) or problem.max_rounds is not None)):
             return None
@@ -228,6 +242,8 @@ class EvidenceRacing(Elimination):
         if found is None:
             return None
         size, quantile = self._closing_size
+        # `size` is the cost of closing all arms with equal shares: scale it by the information that closing still needs
+        # and by how far rewards scatter, as observed.
         undecided = state.active.sum(axis=-2) > problem.top
         share = found.information * np.square(problem.tolerance / quantile) / (2 * problem.arm_count)
         scatter = problem.noise.cell_variances(state.totals) / problem.noise.first_variance
@@ -240,11 +256,14 @@ class EvidenceRacing(Elimination):
         return plan.closing_size(self.problem, self.line)
 
     def new_arms(self, state: State) -> BoolArray:
-        """`(..., arm, 1)`: arms not drawn yet although others were. Their first draws are not evidence."""
+        """`(..., arm, 1)`: arms without draws after the first phase; the first draws of such an arm are no evidence."""
         return np.asarray((state.counts.sum(axis=-1, keepdims=True) == 0) & (state.phase > 0)[..., None, None])
 
     def _rank(self, state: Wealth) -> tuple[IntArray, IntArray]:
-        """`(..., arm, agent)`: arms in order: candidates by estimate, new arms, all others; and each arm's rank."""
+        """Order the arms: candidates by estimate, then new arms, then all other arms.
+
+        Returns the arms in order and the rank of each arm, `(..., arm, agent)` both.
+        """
         mixed = self.problem.mixed(state.means)
         ranking = tolerance.standing(self.problem, state, self.line) if isinstance(state, Pairs) else mixed
         known = np.where(self.new_arms(state), -LOWEST, -ranking)
@@ -252,28 +271,29 @@ class EvidenceRacing(Elimination):
         return order, np.argsort(order, axis=-2, kind="stable")
 
     def _all_in(self, state: State, quotas: IntArray) -> IntArray:
-        """Quotas raised to the whole remaining budget, if the plan wants most of it or this is the last round."""
+        """Raise quotas to the whole remaining budget, if the plan wants most of it or this is the last round."""
         left, total = self._left(state), quotas.sum(axis=(-2, -1))
         last = total >= ALL_IN * left
         if self.problem.max_rounds is not None and self.problem.max_samples is not None:
             last |= state.phase + 1 >= self.problem.max_rounds
         more = np.ceil(quotas * (left / np.maximum(total, 1))[..., None, None]).astype(np.int64)
         raised = cut_to(more, left, self.problem.minimum_cell)
-        # If no cell would reach the minimum, `plan` gives all that is left to the largest cell: without draws the
-        # study would not end.
+        # If no cell would reach the minimum, leave the quotas to `plan`, which gives the remaining budget to the
+        # largest cell: without draws the study would not end.
         takes = last & (total > 0) & (state.phase > 0) & raised.any(axis=(-2, -1))
         return np.where(takes[..., None, None], raised, quotas)
 
     def _last(self, state: State, counts: IntArray) -> BoolArray:
-        """`(...)`: whether a phase with these counts is the last one; this does not depend on its rewards."""
+        """`(...)`: whether no phase follows one with these counts; this does not depend on the phase's rewards."""
         if self.problem.horizon is not None:
             return np.zeros(state.phase.shape, dtype=np.bool_)
         return self.exhausted(replace(state, phase=state.phase + 1, counts=state.counts + counts))
 
     def _worth_drawing(self, state: State, contrasts: Contrasts) -> Contrasts:
-        """Contrasts without those of agents that repeat a question, have left, or are blocked.
+        """Plan nothing for the contrasts of agents that repeat a question, do not ask, have left or are blocked.
 
-        A finer step waits for its neighbours, which have larger shares of delta: if they agree, it needs no draws.
+        A finer weight step waits for its two neighbours, which have larger shares of delta: if their answers agree, the
+        step needs no draws.
         """
         idle = ~(self.problem.questions & self._asked) | self.blocked(state)
         if self.problem.weight_refine:
@@ -282,7 +302,7 @@ class EvidenceRacing(Elimination):
 
     @once
     def largest_size(self) -> int | None:
-        """`max_samples`, or with a tolerance what a tie of all arms can take, whichever is smaller."""
+        """The smaller of `max_samples` and, with a tolerance, the largest size of a tie; None if neither is known."""
         stated = self.problem.max_samples
         if not self.problem.tolerance:
             return stated
@@ -291,7 +311,7 @@ class EvidenceRacing(Elimination):
 
     @once
     def first_phase(self) -> IntArray:
-        """`(arm, agent)`: the cheapest draws with the wanted standard error of all mixed means; usually no evidence."""
+        """`(arm, agent)`: the cheapest first draws that give all mixed means the wanted standard error."""
         problem, model = self.problem, self.problem.noise
         allocation = plan.first_draws(problem, self.temper.precision, self._study_line, together=self.together)
         if self.precision is None and self.largest_size is not None:
@@ -304,28 +324,34 @@ class EvidenceRacing(Elimination):
     def contrasts(self, state: Wealth) -> Contrasts:
         """Opponents, estimates and wealth, fixed before a phase from the past alone.
 
-        With a tolerance, the slots of an arm that does not lead are its pairs with the leaders.
+        With a tolerance, the slots of an arm that does not lead hold the wealth of its pairs with the leaders.
         """
         return self._contrasts(state, None)
 
     @once
     def _stuck(self) -> BoolArray | None:
-        """`(agent,)`: agents that cannot be settled, because idle agents have weight in their mix; None if none are."""
+        """`(agent,)`: agents that cannot be settled, because an idle agent has weight in their mix or they do not ask.
+
+        None if no agent is idle or has left, or if answers are not joint.
+        """
         if not (self.idle or self.unasked) or not self.together:
             return None
         return np.asarray((self.problem.weights[list(self.idle)] > 0).any(axis=0) | ~self._asked)
 
     def _contrasts(self, state: Wealth, stuck: BoolArray | None) -> Contrasts:
-        """The contrasts before a phase; in joint answers, leaders of `stuck (..., agent)` may never win."""
+        """The contrasts before a phase.
+
+        With joint answers, the leaders of the agents `stuck (..., agent)` may never win.
+        """
         top = self.problem.top
         mixed, new = self.problem.mixed(state.means), self.new_arms(state)
         order, place = self._rank(state)
         rank = place[..., None, :, :]
         slot = np.arange(top)[:, None, None]
         # The opponents of an arm are the N best-ranked others. A true top arm is at least as good as one of them, so
-        # the wealth of that slot is unlikely to reach the line.
+        # the wealth of that slot is unlikely to reach the line. `slot >= rank` skips the arm itself.
         opponents = np.take_along_axis(order[..., None, :, :], slot + (slot >= rank), axis=-2)
-        opponents = np.sort(opponents, axis=-3)  # the order of opponents does not matter: slots go by arm
+        opponents = np.sort(opponents, axis=-3)  # by index, since the order of opponents does not matter
         if isinstance(state, Pairs):
             wealth, ranks = tolerance.at_opponents(state, opponents), None
         else:
@@ -335,7 +361,7 @@ class EvidenceRacing(Elimination):
         goal = self.line if lines is None else lines
         live = (state.active & undecided)[..., None, :, :] & (wealth < goal)
         if new.any():
-            # Without an estimate of a new arm, a stake on either side would be a blind guess.
+            # A new arm has no estimate, so a stake against it or on it would be a blind guess.
             newer = np.broadcast_to(new, state.active.shape)[..., None, :, :]
             live &= ~(newer | np.take_along_axis(newer, opponents, axis=-2))
         return Contrasts(
@@ -358,7 +384,7 @@ class EvidenceRacing(Elimination):
         return self._joint.lines(state, rank, self.past_variances(state), self.new_arms(state), stuck)
 
     def settled(self, state: State) -> BoolArray:
-        """`(..., agent)`: agents whose question is closed as long as all leaders stay; nothing is drawn for it."""
+        """`(..., agent)`: whether nothing needs to be drawn for an agent's question as long as no leaders change."""
         assert isinstance(state, Wealth)
         undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
         if not self.together or not ((state.phase > 0) & ~state.finished).any():
@@ -385,11 +411,11 @@ class EvidenceRacing(Elimination):
     def update(self, state: State, totals: Totals) -> State:
         assert isinstance(state, Wealth)
         same_shape = totals.counts.shape == state.counts.shape  # otherwise the base class raises
-        same_shape &= totals.between is None  # strata are passed here one by one
+        same_shape &= totals.between is None  # the base class passes strata one by one
         return super().update(self.weigh(state, totals, self.contrasts(state)) if same_shape else state, totals)
 
     def phase(self, state: Wealth, fresh: Totals) -> Phase:
-        """The draws of a phase, prepared for settling bets."""
+        """Prepare the draws of a phase for settling its bets."""
         betting = self._betting(state)
         counts = np.where(betting, fresh.counts, 0)
         return Phase(
@@ -403,11 +429,12 @@ class EvidenceRacing(Elimination):
         )
 
     def weigh(self, state: Wealth, fresh: Totals, contrasts: Contrasts) -> Wealth:
-        """Settle the bets of a phase, which were fixed before it (`contrasts`). Subclasses may add to the result."""
+        """Settle the bets of a phase, which `contrasts` fixed before the phase. Subclasses may add to the result."""
         phase = self.phase(state, fresh)
         y, v, drawn = phase.contrasts(contrasts.opponents)  # where a side was not drawn, the payoff is 1
         stuck = np.asarray((contrasts.losing & ~drawn).any(axis=(-3, -2)))
-        # Which cells were drawn does not depend on their rewards, so the lines of joint answers may still change here.
+        # An agent whose draws did not come must not hold up all other agents: for this phase it counts as stuck. Which
+        # cells were drawn does not depend on their rewards, so lines may still depend on it.
         if self.together and stuck.any():
             contrasts = self._contrasts(state, stuck)
         if isinstance(state, Pairs):
@@ -444,9 +471,9 @@ class EvidenceRacing(Elimination):
         )
 
     def racing(self, state: State) -> BoolArray:
-        """`(..., 1, arm, agent)`: arms whose slots bet.
+        """`(..., 1, arm, agent)`: whether the slots of an arm bet.
 
-        Once an arm or its agent is decided, wealth and opponents stay as they are: the certificate shows them.
+        Once an arm is out or its agent decided, wealth and opponents no longer change: the certificate reports them.
         """
         undecided = state.active.sum(axis=-2, keepdims=True) > self.problem.top
         return np.asarray(self._betting(state) & state.active & undecided)[..., None, :, :]
@@ -462,7 +489,8 @@ class EvidenceRacing(Elimination):
         beyond = self._joint.beyond(after) if self.together else scores(after) - self.line
         out = before.active & undecided & (beyond >= 0)
         keep = before.active & ~out
-        # If too many arms reach the line at once, some of the evidence is wrong: keep the N best estimates.
+        # If fewer than N arms would remain, the true top N was rejected, an event that delta already covers. The answer
+        # still needs N arms: keep the best estimates.
         short = keep.sum(axis=-2, keepdims=True) < self.problem.top
         best = best_estimates(self.problem.mixed(before.means), before.active, self.problem.top)
         return np.where(short, best, keep)
@@ -495,9 +523,10 @@ class EvidenceRacing(Elimination):
         )
 
     def _shown(self, state: Wealth) -> FloatArray:
-        """`(..., arm, agent)`: the evidence against an arm as shown to people; on the line if the question is settled.
+        """`(..., arm, agent)`: the evidence against an arm, for people to read.
 
-        With joint answers, it is the evidence against the joint answer of this arm and the other agents' leaders.
+        With joint answers, it is the evidence against the joint answer of this arm and the other agents' leaders: all
+        losers of a settled agent have reached the line. An arm that is out is never below the line.
         """
         if not self.together:
             return scores(state)
@@ -506,7 +535,7 @@ class EvidenceRacing(Elimination):
         return np.where(state.active, score, np.maximum(score, self.line))
 
     def set_aside(self, state: State, case: Explanation) -> BoolArray:
-        """With a tolerance: all dropped arms, except those proven worse by a bound on their gap."""
+        """With a tolerance, all dropped arms except those that a bound on their gap proves worse."""
         if not isinstance(state, Pairs):
             return super().set_aside(state, case)
         return tolerance.set_aside(state)
@@ -515,7 +544,7 @@ class EvidenceRacing(Elimination):
         assert isinstance(state, Wealth)
         own, score = float(state.log_wealth[:, arm, agent].min()), float(case.score[arm, agent])
         ruled_out = score >= case.line
-        bound = state.gap_at_least[arm, agent] if state.dropped_in[arm, agent] else 0.0  # only for arms that lost
+        bound = state.gap_at_least[arm, agent] if state.dropped_in[arm, agent] else 0.0  # only for dropped arms
         return {
             "log_wealth": own if not self.together and (ruled_out or state.ranks is None) else score,
             "opponents": [self.problem.arms[place] for place in state.opponents[:, arm, agent] if place >= 0],

@@ -1,8 +1,9 @@
 """Evidence racing for regret: the same race, planned and ended by the cost of draws and of wrong answers.
 
-Bets, opponents and wealth are those of `evidence`. Four things differ, and docs/regret.md proves what follows: the line
-(by what a wrong answer would cost until the horizon), the plan (a draw costs its expected regret), what is worth
-exploring at all, and time (a phase lasts until the agent with the most exploration is done; the others play meanwhile).
+Bets, opponents and wealth are those of `evidence`. Four things differ. The line follows from what a wrong answer would
+cost until the horizon. In plans, the cost of a draw is its expected regret. A contrast is explored only while that is
+worth its cost. A phase lasts until the agent with the most exploration is done, and all other agents play their leaders
+meanwhile. docs/regret.md has the proofs.
 """
 
 import math
@@ -25,14 +26,14 @@ from parley.text.translation import Translatable, phrase
 from parley.totals import Totals
 from parley.validation.checks import above_zero
 
-LEAST_LINE = math.log(2)  # so the best arm is dropped with probability at most 1/2, even close to the horizon
-LARGEST_LOSS = 100.0  # limit on eps, in units of K * variance / largest_gap
-FIRST_LINE = 11.5
+LEAST_LINE = math.log(2)  # keeps the probability that the best arm is dropped at most 1/2, even close to the horizon
+LARGEST_LOSS = 100.0  # limit on eps (`_stakes_of_error`), in units of K * variance / largest_gap
+FIRST_LINE = 11.5  # the line that sizes the first phase
 USUAL_HORIZON = 10**6  # longer horizons are worth another round or two
 FIRST_SHARE = 0.25  # largest share of the horizon for the first phase
 BOUNDED_REGRET = phrase("the expected regret of wrong answers is bounded, whatever the gaps are")
 
-# Option `rounds` -> precision, growth (of the cost of exploration), optimism, caution; and the growth in time.
+# Option `rounds` -> precision, growth (of the cost of exploration), optimism, caution; and growth of the time played.
 REGRET_TEMPERS = {
     4: (0.165, 4.0, 1.7, 0.7),
     5: (0.175, 3.3, 2.0, 0.65),
@@ -42,13 +43,14 @@ REGRET_TEMPERS = {
 }
 TIME_GROWTH = {4: 20.0, 5: 20.0, 6: 15.0, 7: 10.0, 8: 10.0}
 
-ACCURACIES = (0.05, 0.05)  # relative gaps of the two solves
+ACCURACIES = (0.05, 0.05)  # relative gaps of the solves, each of which starts from the previous solution
 LEADER_COST = 2.0  # factor on the expected loss of a leader's draw, since a leader is played for long phases
-SURPRISE = 1.25  # gaps are assumed smaller by this factor, since a wrong leader would be played for long
-RARE = 2.0  # successes that a cell's draws may have missed so far
+SURPRISE = 1.25  # gaps are assumed smaller by this factor, since a wrong leader would be played for a long time
+RARE = 2.0  # squared ranges, over a cell's draws, by which the variance of its rewards may be underestimated
 LEAST_COST = 1e-4  # assumed cost of a draw that loses nothing, relative to the most expensive draw
+# `planned_line`: the stake that it starts from, its steps, and the margin of stakes in standard deviations.
 FIRST_STAKE, STAKE_STEPS, PLANNED_MARGIN = 4.0, 4, 0.5
-LEAST_MISSING = 0.05  # nats: a contrast with less missing is all but over
+LEAST_MISSING = 0.05  # least missing wealth to plan for, in nats: a contrast that lacks less is all but over
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,7 +68,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
     exploration costs, not of samples), `optimism` and `caution`, as in `evidence`, and how fast phases get longer.
     `smallest_growth`: a phase multiplies the time played so far by at least this.
     `loss`: the regret that wrong answers may cost, in units of the cost of one more nat of evidence.
-    `worth`: a contrast is explored only while that costs at most this many times the expected loss without it.
+    `worth`: a contrast is explored only while this costs at most `worth` times the loss expected without exploring it.
     """
 
     name: ClassVar[str] = "evidence-regret"
@@ -103,7 +105,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
 
     @once
     def first_phase(self) -> IntArray:
-        """As in `evidence`, but at most a share of the horizon."""
+        """The first phase of `evidence`, limited to a share of the horizon."""
         usual = super().first_phase
         most = FIRST_SHARE * self.horizon(np.zeros(self.problem.shape, dtype=np.int64))
         fits = np.minimum(most / np.maximum(usual.sum(axis=0), 1), 1.0)
@@ -125,11 +127,11 @@ class EvidenceRegret(Playing, EvidenceRacing):
         return explored, length
 
     def _worth(self, state: State, contrasts: Contrasts) -> FloatArray:
-        """`(..., opponent, arm, agent)`: how much exploring a contrast may cost: the expected loss without it.
+        """`(..., opponent, arm, agent)`: the most that exploring a contrast may cost.
 
-        With few draws, means of rewards in a range are not normal, because rare rewards may be missed: at a rate of
-        0.03, 100 draws show no success in one of 20 studies. So variances are raised by `RARE` squared ranges over the
-        draws.
+        This is `worth` times the loss expected if the leader is played to the horizon instead. With few draws, means of
+        rewards in a range are not normal, because rare rewards may be missed: at a rate of 0.03, 100 draws show no
+        success in one of 20 studies. So variances are raised by `RARE` squared ranges over the draws.
         """
         problem, counts, square = self.problem, np.maximum(state.counts, 1), np.square(contrasts.error)
         low, high = problem.noise.low, problem.noise.high
@@ -140,14 +142,18 @@ class EvidenceRegret(Playing, EvidenceRacing):
         return np.asarray(self.worth * self.remaining(state.counts)[..., None, None, :] * excess)
 
     def contrasts(self, state: Wealth) -> Contrasts:
-        """As in `evidence`, but an arm races until it is ruled out, even if it reached an earlier, lower line."""
+        """As in `evidence`, but an arm races until it is ruled out, even after it reached an earlier, lower line."""
         usual = super().contrasts(state)
         undecided = state.active.sum(axis=-2, keepdims=True) > 1
         live = np.broadcast_to((state.active & undecided)[..., None, :, :], usual.live.shape)
         return replace(usual, live=live, losing=live & ~self.leaders(state)[..., None, :, :])
 
     def _stakes_of_error(self, state: State) -> FloatArray:
-        """`(...)`: (T - t) sqrt(2 log T) / eps, the factor on sqrt(V) in the line."""
+        """`(...)`: (T - t) sqrt(2 log T) / eps, the factor on sqrt(V) in the line.
+
+        T is the horizon and t the draws so far. eps is what wrong answers may cost an agent: a share of what exploring
+        has cost, so that both costs stay in proportion.
+        """
         problem = self.problem
         logs = np.log(np.maximum(self.horizon(state.counts), 3))
         variance = float(np.max(problem.noise.first_variance))
@@ -157,9 +163,10 @@ class EvidenceRegret(Playing, EvidenceRacing):
         return np.asarray(self.remaining(state.counts).max(axis=-1) * np.sqrt(2 * logs) / eps)
 
     def weigh(self, state: Wealth, fresh: Totals, contrasts: Contrasts) -> Wealth:
-        """As in `evidence`, with the lines of this phase.
+        """Settle the bets of a phase as in `evidence`, with the lines of this phase.
 
-        A phase may rule an arm out only if its own draws are evidence against it: the second case of the proof.
+        A phase may rule an arm out only if the phase's own draws are evidence against the arm: the second case in the
+        proof of Theorem 1 (docs/regret.md) needs this.
         """
         assert isinstance(state, Lined)
         y, v, drawn = self.phase(state, fresh).contrasts(contrasts.opponents)
@@ -186,7 +193,10 @@ class EvidenceRegret(Playing, EvidenceRacing):
         return np.asarray(before.active & ~(out & (self.leaders(before) | ~fallen)))
 
     def decide(self, before: State, after: State) -> State:
-        """When an open horizon is extended, more is at stake: dropped arms come back with the wealth they had."""
+        """Decide as in `evidence`, and bring dropped arms back with their wealth when an open horizon is extended.
+
+        Over a longer horizon a wrong answer costs more, so the arms were dropped at lines that are now too low.
+        """
         decided = super().decide(before, after)
         longer = (self.horizon(decided.counts) > self.horizon(before.counts))[..., None, None]
         return replace(decided, active=decided.active | longer, dropped_in=np.where(longer, 0, decided.dropped_in))
@@ -208,7 +218,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Costs:
-    """The cost of draws by current estimates, all `(..., arm, agent)` except `spent`."""
+    """The costs of draws by current estimates, all `(..., arm, agent)` except `spent`."""
 
     draws: FloatArray  # cost of a draw in the plan, also for the leader
     losses: FloatArray  # expected regret of a draw; 0 for the leader
@@ -217,10 +227,11 @@ class Costs:
 
 
 def draw_costs(problem: Problem, state: State) -> Costs:
-    """Costs of draws: estimated gaps to the leader, with one standard error added in squares for candidates.
+    """Estimate the costs of draws: estimated gaps to the leader, for candidates with a standard error added in squares.
 
-    A draw of the leader costs its expected loss to better candidates: the sum over them of E max(gap, 0), with the gap
-    normal around its estimate. For all other arms stated prices are added (`parley.bounds.prices.regret_and_money`).
+    A draw of the leader costs its expected loss to candidates that may be better: the sum over candidates of
+    E max(gap, 0), with the gap normal around its estimate. This doubt is added to the cost of all other arms too, and
+    so are stated prices (`parley.bounds.prices.regret_and_money`).
     """
     mixed = problem.mixed(state.means)
     variances = problem.mixed_variances(np.maximum(state.counts, 1), problem.noise.cell_variances(state.totals))
@@ -241,9 +252,10 @@ def draw_costs(problem: Problem, state: State) -> Costs:
 
 
 def planned_line(contrasts: Contrasts, weight: FloatArray, temper: Temper, least: float) -> FloatArray:
-    """`(..., opponent, arm, agent)`: the expected line log(weight * sqrt(V)), where V depends on the line itself.
+    """`(..., opponent, arm, agent)`: the expected line log(weight * sqrt(V)), at least `least`.
 
-    A contrast with gap D that just crosses has sqrt(V) = D / u with a stake u of about sqrt(2 * missing).
+    V depends on the line itself: a contrast with gap D that just reaches the line has sqrt(V) = D / u, with a stake u
+    of about sqrt(2 * missing). A few steps of fixed-point iteration find the line.
     """
     gap = np.sqrt(np.square(np.maximum(contrasts.gap, 0.0)) + np.square(temper.optimism * contrasts.error))
     stake = np.full(gap.shape, FIRST_STAKE)
@@ -254,7 +266,7 @@ def planned_line(contrasts: Contrasts, weight: FloatArray, temper: Temper, least
 
 
 def expected_excess(gap: FloatArray, error: FloatArray) -> FloatArray:
-    """E max(X, 0) for a normal X around `-gap`: by how much the trailing arm is expected to be better.
+    """E max(X, 0) for X ~ N(-gap, error^2): the expected amount by which the trailing arm is better.
 
     >>> expected_excess(np.array([0.0, 2.0]), np.array([1.0, 1.0])).round(4).tolist()
     [0.3989, 0.0085]
@@ -272,16 +284,17 @@ def exploration(
     temper: Temper,
     time_growth: float,
 ) -> tuple[IntArray, IntArray]:
-    """`(batch, arm, agent)` draws to explore, and `(batch,)` the length of the phase.
+    """Plan a phase: the draws to explore, `(batch, arm, agent)`, and its length in draws per agent, `(batch,)`.
 
-    The leader's own draws are part of the cheapest plan but need not be requested: agents with time left play it
-    anyway. They only make the phase longer, up to `time_growth` times what was played before. If nothing is worth
-    exploring, the phase has that length, and the next one decides again with the data from playing.
+    The leader's own draws are part of the cheapest plan but need not be requested: agents with time left play the
+    leader anyway. These draws only make the phase longer, until the time played has grown `time_growth` times. If
+    nothing is worth exploring, the phase has this largest length, and the next phase decides again with the data from
+    playing.
     """
     plan, touched = worthwhile(problem, contrasts, worth, state, costs, temper)
     wanted = (plan * costs.losses).sum(axis=(-2, -1))
     most = (temper.growth - 1) * costs.spent
-    most = np.maximum(most, np.sqrt(most * wanted))  # far from the end, it may grow faster
+    most = np.maximum(most, np.sqrt(most * wanted))  # where the plan wants far more, growth is faster
     plan = plan * (np.minimum(wanted, most) / np.maximum(wanted, 1e-300))[:, None, None]
     require_possible(float(plan.sum(axis=(-2, -1)).max()))
     explored = whole_cells(problem, contrasts, np.where(touched & ~costs.leading, np.maximum(plan, 1e-9), 0.0))
@@ -295,7 +308,7 @@ def exploration(
 def worthwhile(
     problem: Problem, contrasts: Contrasts, worth: FloatArray, state: State, costs: Costs, temper: Temper
 ) -> tuple[FloatArray, BoolArray]:
-    """`(batch, arm, agent)`: the cheapest plan in which no contrast costs more than its worth, and its cells.
+    """The cheapest plan in which no contrast costs more than its worth, `(batch, arm, agent)`, and the cells it draws.
 
     Contrasts whose share of the cost exceeds their `worth (..., opponent, arm, agent)` are dropped. Fewer contrasts
     then share the cost of the plan, so this repeats until every share is within its worth.

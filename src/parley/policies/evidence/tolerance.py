@@ -1,8 +1,14 @@
-"""Tolerance: an agent answers with N arms once it is sure that no other arm is better than one of them by more.
+"""Tolerance: an agent answers with N arms once no other arm can be better than any of them by more than the tolerance.
 
-Every ordered pair (l, j) of an agent's arms has a wealth that bets on "j is not better than l by the tolerance or
+Every ordered pair (l, j) of an agent's arms has the wealth of bets on "j is not better than l by the tolerance or
 more". The first phase divides the agent's error probability among the pairs. An agent answers with the set L when the
-pairs (l, j) of all l in L and all j outside have reached the line M / delta. docs/tolerance.md has the proof.
+pairs (l, j) of all l in L and all j outside have reached the line M / delta.
+
+Why this is sound: an arm l of a bad answer is worse than some true top arm j outside it by more than the tolerance. The
+bets of this pair (l, j) have expected payoffs of at most 1, so by Ville's inequality its wealth reaches the line with
+probability at most delta / M times its initial wealth. All pairs of an arm outside the true top N and an arm inside
+start with at most 1 in total, which makes at most delta / M an agent. docs/tolerance.md has the proof, and that for
+closed studies (`plan.is_closed`), in which shares move after the start.
 """
 
 import math
@@ -20,38 +26,43 @@ from parley.policies.evidence.wealth import LOWEST, Contrasts, Phase, Wealth, ag
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.text.translation import Translatable
 
-EVENLY = 0.1  # share of an agent's error probability that is divided equally, whatever the first phase shows
+EVENLY = 0.1  # share of an agent's error probability that pairs divide equally, whatever the estimates are
 SET_ASIDE = 0.2  # share of delta reserved for the finer steps of weights in doubt
-MOST_ARMS = 128  # beyond this only some arms may be answers: pairs grow with the square of the arms
-ROWS, FREE = 32, 8  # how many may be answers then; of these, free rows for arms that become the best only later
-AHEAD = 0.5  # in tolerances: how much worse than another arm the estimate of a leader on the line may be
-SURELY = 2.0  # standard errors below an answer, beyond the tolerance, at which an arm is unlikely to be one
+MOST_ARMS = 128  # with more arms, only some may be answers: there are as many pairs as squared arms
+ROWS, FREE = 32, 8  # number of arms that may be answers then; of these rows, some stay free for late leaders
+AHEAD = 0.5  # in tolerances: how far the estimate of a leader on the line may be below another arm's
+SURELY = 2.0  # standard errors, beyond the tolerance, below the best estimate at which `_possible` is 1/2
 LEAST_CHANCE = 1e-4  # least probability that an arm is an answer, so that sums keep their precision
-LEAST_SHARE = 1e-4
-KEEPS, TINY, MOVING = 1e-3, 1e-300, 1e-12  # share that a pair keeps of what it gives; rounding limits when shares move
-ROUNDING = 1e-9  # subtracted from every share, so that they never sum to too much
+LEAST_SHARE = 1e-4  # smallest share with which a pair's bet is planned
+# When shares move: the part of its wealth that a pair keeps, a divisor instead of 0, and a margin for rounding in logs.
+KEEPS, TINY, MOVING = 1e-3, 1e-300, 1e-12
+ROUNDING = 1e-9  # subtracted from the log of every share, so that rounding never makes shares sum to more than 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs(Wealth):
     """Wealth, including that of ordered pairs; the slots of `log_wealth` hold the wealth of the leaders' pairs."""
 
-    log_pairs: FloatArray  # (..., row, arm, agent): "the arm does not beat the row's by the tolerance or more"
-    rows: IntArray | None = None  # (..., row, agent): the arms that may be answers, if not all may
-    shares: FloatArray | None = None  # (..., row, arm, agent): what a pair may give away, if shares move
+    log_pairs: FloatArray  # (..., row, arm, agent): for "the arm does not beat the row's by the tolerance or more"
+    rows: IntArray | None = None  # (..., row, agent): the arms that may be answers; None if all may
+    shares: FloatArray | None = None  # (..., row, arm, agent): what a pair may give away; None if shares do not move
 
 
 def log_stated(problem: Problem) -> float:
-    """log M of the line M / delta: M counts distinct questions, enlarged to reserve a share for the finer steps."""
+    """log M of the line M / delta, where M is the number of distinct questions.
+
+    With weights in doubt, the finer weight steps are not counted. M is enlarged instead, to reserve a share of delta
+    for all of them.
+    """
     stated = problem.question_count - int(problem.finer.sum())
     return math.log(stated / (1 - SET_ASIDE) if problem.weight_refine else stated)
 
 
 def log_parts(problem: Problem) -> FloatArray:
-    """`(agent,)`: log of the error share that a question's pairs divide: 1, or less at a finer step.
+    """`(agent,)`: the log of the share that a question's pairs divide: 0, or less for a finer weight step.
 
     With the line M / delta, a question that divides the share p errs with probability at most p delta / M. Over all
-    questions, needed or not, this adds up to delta.
+    questions, whether a finer step is needed or not, this adds up to delta.
     """
     parts = np.zeros(problem.agent_count)
     if problem.weight_refine:
@@ -77,9 +88,12 @@ def no_pairs(problem: Problem, batch: tuple[int, ...]) -> dict[str, Any]:
 def moved(state: Pairs, wished: FloatArray, line: float, now: BoolArray) -> Pairs:
     """The state with shares moved towards `wished (..., row, arm, agent)` as far as possible.
 
-    A pair gives at most its share and at most its wealth, never what it has won. A pair on the line stays there.
+    A pair gives at most its share and at most its wealth, never what it has won. A pair on the line stays on the line.
     """
     assert state.shares is not None
+    # A pair's share and wealth change by the same amount, and the shares of all pairs (l, j) with the same j keep their
+    # sum. So a transfer does not change the sum of wealth minus share over the pairs of a true best arm j, on which the
+    # proof for closed studies rests (docs/tolerance.md). A pair on the line no longer needs its share and gives it all.
     shares, on = state.shares, state.log_pairs >= line
     wealth = np.exp(np.minimum(state.log_pairs, line))
     itself = np.eye(shares.shape[-2], dtype=np.bool_)[..., None]
@@ -96,27 +110,29 @@ def moved(state: Pairs, wished: FloatArray, line: float, now: BoolArray) -> Pair
 
 
 def _rows(problem: Problem, state: Pairs) -> IntArray:
-    """`(..., row, agent)`: the arm that each row is about."""
+    """`(..., row, agent)`: the arm l of each row, which holds the pairs (l, j)."""
     if state.rows is not None:
         return state.rows
     return np.broadcast_to(np.arange(problem.arm_count)[:, None], state.counts.shape)
 
 
 def _estimates(problem: Problem, state: Pairs) -> FloatArray:
-    """`(..., arm, agent)`: estimated mixed means, with closed arms lowest."""
+    """`(..., arm, agent)`: estimated mixed means, with LOWEST for closed arms."""
     mixed = problem.mixed(state.means)
     return np.where(closed(problem), LOWEST, mixed) if problem.dormant else mixed
 
 
 def closed(problem: Problem) -> BoolArray:
-    """`(arm, 1)`: dormant and withdrawn arms, which can neither be answers nor be compared with one."""
+    """`(arm, 1)`: whether an arm is dormant or withdrawn; such an arm is no answer, nor is an answer compared to it."""
     return np.isin(problem.arms, problem.dormant)[:, None]
 
 
 def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: IntArray) -> FloatArray:
     """`(..., row, arm, agent)`: log p[l, j], the wealth that the pair of a row's arm l and arm j starts with.
 
-    Arms that could be answers by the estimates after the first phase get nearly all of it. 0 for l = j.
+    The pairs of arms that could be answers, by the estimates after the first phase, get nearly all wealth. For every
+    set T of N arms, p[l, j] over all l outside T and j in T sums to at most 1, as the proof needs. The log is 0 for
+    l = j.
 
     >>> problem = Problem(arms=3, weights=[[1.0]])
     >>> rows, mixed = np.arange(3)[:, None], np.array([[0.5], [0.4], [0.0]])
@@ -128,10 +144,10 @@ def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: 
     inside = _chance(mixed, variances, top)
     if is_closed(problem):
         inside = _possible(mixed, variances, problem.tolerance)
-    if top == 1:  # if j is the true top arm, all others divide its share
+    if top == 1:  # if j is the true top arm, all other arms divide its share
         others = inside.sum(axis=-2, keepdims=True) - inside
         share = np.take_along_axis(inside, rows, axis=-2)[..., :, None, :] / others[..., None, :, :]
-    else:  # arms close to the edge of the top N may wrongly be taken for members, or wrongly be left out
+    else:  # an arm close to the edge of the top N may be a wrong member of an answer, or a member that it misses
         edge = np.maximum(inside * _chance(-mixed, variances, arms - top), LEAST_CHANCE)
         taken = np.take_along_axis(edge / _largest(edge, arms - top), rows, axis=-2)
         place = np.argsort(np.argsort(-edge, axis=-2, kind="stable"), axis=-2, kind="stable")
@@ -145,7 +161,7 @@ def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: 
 
 
 def _chance(mixed: FloatArray, variances: FloatArray, top: int) -> FloatArray:
-    """`(..., arm, agent)`: rough probability that an arm is among the `top` largest, at least LEAST_CHANCE."""
+    """`(..., arm, agent)`: rough probability that an arm is among the `top` best, at least LEAST_CHANCE."""
     last = nth_largest(mixed, top, np.ones(mixed.shape, dtype=np.bool_))
     at_last = np.argmax(mixed == last, axis=-2)[..., None, :]
     error = np.sqrt(variances + np.take_along_axis(variances, at_last, axis=-2))
@@ -153,7 +169,7 @@ def _chance(mixed: FloatArray, variances: FloatArray, top: int) -> FloatArray:
 
 
 def _possible(mixed: FloatArray, variances: FloatArray, near: float) -> FloatArray:
-    """`(..., arm, agent)`: how plausible an arm is as an answer: about 1 within the tolerance of the best estimate."""
+    """`(..., arm, agent)`: how plausible an arm is as an answer: about 1 if within `near` of the best estimate."""
     best = mixed.max(axis=-2, keepdims=True)
     error = np.sqrt(variances + np.take_along_axis(variances, mixed.argmax(axis=-2)[..., None, :], axis=-2))
     return np.asarray(np.maximum(ndtr(SURELY + np.minimum(mixed - best + near, 0.0) / error), LEAST_CHANCE))
@@ -166,14 +182,14 @@ def _largest(values: FloatArray, count: int) -> FloatArray:
 
 
 def _evenly(problem: Problem) -> float:
-    """The part of its share that every pair gets equally."""
+    """The equal part of the initial wealth, which every pair gets whatever the estimates are."""
     return EVENLY / ((problem.arm_count - problem.top) * problem.top)
 
 
 def pairs(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> Contrasts:
-    """The bets of all pairs before a phase, `(..., row, arm, agent)`; opponents are the rows' arms.
+    """The bets of all pairs before a phase, `(..., row, arm, agent)`; a pair's opponent is the arm of its row.
 
-    Agents with an answer, and pairs on the line, do not bet.
+    Agents with an answer do not bet, nor do pairs on the line.
     """
     opponents = np.broadcast_to(_rows(problem, state)[..., :, None, :], state.log_pairs.shape)
     undecided = state.active.sum(axis=-2, keepdims=True) > problem.top
@@ -198,12 +214,15 @@ def pairs(problem: Problem, state: Pairs, line: float, variances: FloatArray) ->
 
 
 def _new(state: Pairs) -> BoolArray:
-    """`(..., arm, 1)`: arms opened after the study began and not drawn yet."""
+    """`(..., arm, 1)`: whether an arm was opened after the study began and is not drawn yet."""
     return np.asarray((state.counts.sum(axis=-1, keepdims=True) == 0) & (state.phase > 0)[..., None, None])
 
 
 def closing(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> Closing | None:
-    """What it takes to close the questions; None if rewards have no test that ends, or there are too many arms."""
+    """Find the cheapest way to close all questions.
+
+    None if the reward model has no exact test for a last look, if N > 1, or if there are too many arms.
+    """
     if not problem.noise.boosted or problem.top > 1 or problem.arm_count > MOST_CONTENDERS:
         return None
     among, ranked = state.active & ~closed(problem) & ~_new(state), standing(problem, state, line)
@@ -211,7 +230,10 @@ def closing(problem: Problem, state: Pairs, line: float, variances: FloatArray) 
 
 
 def _horizons(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> FloatArray | None:
-    """`(..., row, arm, agent)`: the variance V at which a pair's question closes; nan for pairs that bet on a gap."""
+    """`(..., row, arm, agent)`: the variance V at which a pair's question closes; nan for pairs that bet on a gap.
+
+    None if the study is not closed.
+    """
     found = closing(problem, state, line, variances) if is_closed(problem) else None
     if found is None:
         return None
@@ -219,16 +241,19 @@ def _horizons(problem: Problem, state: Pairs, line: float, variances: FloatArray
 
 
 def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances: FloatArray) -> Pairs:
-    """Pay the bets of all pairs whose two arms were both drawn, whoever leads."""
+    """Pay the bets of all pairs whose two arms were both drawn, whichever arms lead."""
     bets = pairs(problem, state, line, variances)
     drawn = phase.contrasts(bets.opponents)[2]
-    # A pair that is two standard errors on the losing side does not bet: it would be paid 1, or lose what it has.
     last = phase.last[..., None, None, None]
     found = closing(problem, state, line, variances) if is_closed(problem) else None
+    # If this look gives an answer whatever its rewards are, the pairs of contenders stake nearly all that they have.
+    # Only the past and the counts decide this, so the bets stay fair.
     if found is not None:
         v = phase.contrasts(bets.opponents)[1]
         closes = found.between & found.closed_by(problem, state.log_pairs - line, np.where(drawn, v, np.inf))
         bets, last = replace(bets, closes=closes), last | closes
+    # A pair that is two standard errors on the losing side does not bet: it would win nothing, or lose what it has. In
+    # a last look there is nothing to save for.
     betting = bets.live & drawn & ((bets.gap + 2 * bets.error > 0) | last)
     return replace(state, log_pairs=paid(problem, phase, bets, betting, line))
 
@@ -236,13 +261,15 @@ def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances
 def standing(problem: Problem, state: Pairs, line: float) -> FloatArray:
     """`(..., arm, agent)`: the ranking that decides which arms lead; -inf for arms that may not be answers.
 
-    It is the estimate, plus or minus up to half the tolerance for how much wealth the arm's pairs have won: in a tie,
-    nothing is gained by following whichever arm has the best estimate now. The proof holds for any ranking by the past.
+    The ranking is the estimate, plus or minus up to half the tolerance by how much wealth the arm's pairs have won: in
+    a tie, nothing is gained by following whichever arm has the best estimate now. The proof holds for every ranking
+    that depends on the past alone.
     """
     rows, mixed = _rows(problem, state), problem.mixed(state.means)
     itself = rows[..., :, None, :] == np.arange(problem.arm_count)[:, None]
     others = np.where(itself | closed(problem), np.inf, state.log_pairs)
-    least = np.partition(others, problem.top - 1, axis=-2)[..., problem.top - 1, :]  # not against other leaders
+    # The N-th least wealth, since an arm need not beat the N - 1 other leaders.
+    least = np.partition(others, problem.top - 1, axis=-2)[..., problem.top - 1, :]
     ranked = np.full(mixed.shape, -np.inf)
     # Bounded below too: otherwise, after one lost bet, the best arm would stay behind an arm that can never win.
     ahead = AHEAD * problem.tolerance * np.clip(least / line, -1.0, 1.0)
@@ -261,10 +288,12 @@ def at_opponents(state: Pairs, opponents: IntArray) -> FloatArray:
 
 
 def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: BoolArray, line: float) -> Pairs:
-    """The state after a phase; `first (...)` marks the first phase, which fixes the initial wealth of every pair.
+    """Update rows and initial wealth after a phase; `first (...)` marks replications that finished their first phase.
 
+    The first phase fixes the initial wealth of every pair; in closed studies shares move after every phase instead.
     With many arms, only the best estimates after the first phase get rows. Free rows are copies of the first row. If an
-    arm without a row is among the N best later, it gets a free one and starts with its equal part, which was reserved.
+    arm without a row is among the N best later, it gets a free row. Its pairs start with the equal part (`_evenly`),
+    which was reserved for them.
     """
     mixed, fresh = _estimates(problem, state), first[..., None, None, None]
     rows = _rows(problem, state)
@@ -297,14 +326,16 @@ def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: Bool
 
 
 def _covered(problem: Problem, state: Pairs, line: float) -> tuple[BoolArray, BoolArray, BoolArray]:
-    """The N arms that have reached the line against most others, the arms they still miss, and who misses none.
+    """Find the N arms closest to an answer: those with the most pairs on the line.
 
-    `(..., arm, agent)` twice, then `(..., agent)`.
+    Returns these arms and the other arms that they have yet to beat, `(..., arm, agent)` each, and whether there are no
+    such other arms, `(..., agent)`. An arm is yet to be beaten if its pair with one of the N arms is below the line.
     """
     rows, mixed = _rows(problem, state), _estimates(problem, state)
     itself = rows[..., :, None, :] == np.arange(problem.arm_count)[:, None]
     on = itself | closed(problem) | (state.log_pairs >= line)
     estimate = np.take_along_axis(mixed, rows, axis=-2)
+    # Free rows repeat the arm of the first row, and closed arms cannot be answers: both are ordered last.
     free = (rows == rows[..., :1, :]) & (np.arange(rows.shape[-2]) > 0)[:, None]
     free |= np.isin(rows, np.flatnonzero(closed(problem)))
     order = np.lexsort((-estimate, np.where(free, 1, -on.sum(axis=-2))), axis=-2)[..., : problem.top, :]
@@ -318,14 +349,14 @@ def _covered(problem: Problem, state: Pairs, line: float) -> tuple[BoolArray, Bo
 def decided(
     problem: Problem, before: Pairs, after: Pairs, line: float, variances: FloatArray, over: BoolArray
 ) -> Pairs:
-    """The state after a phase: with answers and rows, and with fewer arms where the budget is `over (...)`."""
+    """Decide after a phase: give answers, update rows and shares, narrow the arms where the budget is `over (...)`."""
     found = answered(problem, before, after, line)
     found = with_rows(problem, found, variances, (before.phase == 0) & ~before.finished, line)
     return narrowed(problem, found, over, line)
 
 
 def answered(problem: Problem, before: Pairs, after: Pairs, line: float) -> Pairs:
-    """The state with the answers of all agents whose N arms have reached the line against all others."""
+    """Give the answers of all agents for whom N arms have reached the line against all other arms."""
     assert before.accepted is not None
     chosen, _, whole = _covered(problem, after, line)
     undecided = before.active.sum(axis=-2) > problem.top
@@ -335,7 +366,7 @@ def answered(problem: Problem, before: Pairs, after: Pairs, line: float) -> Pair
 
 
 def narrowed(problem: Problem, state: Pairs, over: BoolArray, line: float) -> Pairs:
-    """Where the budget is `over (...)`, keep the N arms closest to an answer and the arms they have not beaten yet."""
+    """Where the budget is `over (...)`, keep the N arms closest to an answer and the arms they have yet to beat."""
     assert state.accepted is not None
     chosen, missing, _ = _covered(problem, state, line)
     undecided = state.active.sum(axis=-2) > problem.top
@@ -343,21 +374,21 @@ def narrowed(problem: Problem, state: Pairs, over: BoolArray, line: float) -> Pa
 
 
 def _kept(state: Pairs, arms: BoolArray, who: BoolArray, accepted: BoolArray) -> Pairs:
-    """The state in which the agents `who (..., agent)` keep only these arms."""
+    """Keep only these `arms (..., arm, agent)` as candidates of the agents `who (..., agent)`."""
     active = np.where(who[..., None, :], state.active & arms, state.active)
     out_in = np.where(state.active & ~active, state.phase[..., None, None], state.dropped_in)
     return replace(state, active=active, dropped_in=out_in, accepted=accepted)
 
 
 def shown(problem: Problem, state: Pairs, score: FloatArray, line: float) -> tuple[FloatArray, str]:
-    """The evidence as shown to people, and its description.
+    """The evidence against arms for people to read, and its description.
 
-    Only arms proven worse are shown on the line; an arm that is only set aside is shown just below it.
+    Only arms that are proven worse may be on the line; the score of any other arm stays just below it.
     """
     score = np.where(state.gap_at_least > 0, score, np.minimum(score, np.nextafter(line, 0.0)))
     return score, Translatable("that the arm is not better than the leaders by {0:g} or more", problem.tolerance)
 
 
 def set_aside(state: Pairs) -> BoolArray:
-    """`(..., arm, agent)`: all dropped arms, except those proven worse by a bound on their gap."""
+    """`(..., arm, agent)`: whether an arm was dropped although no bound on its gap proves it worse."""
     return np.asarray((state.dropped_in > 0) & (state.gap_at_least <= 0))

@@ -1,10 +1,11 @@
-"""The wealth of evidence racing: the state between phases, the contrasts before one, and the payoffs of its bets.
+"""The wealth of evidence racing: the state between phases, the contrasts before a phase, and the payoffs of its bets.
 
 If N is at least 2, a slot represents sets of arms. The candidates have an *order*, with the N leaders first. A set bets
 that its *best outsider* j beats its *worst member* k, and shares the slot (k, j) with all sets that have the same two;
-the set of the leaders has a slot of its own. A slot's wealth is a lower bound for all its sets. When leaders change,
-new leaders come last among the leaders and former ones first among the others, and a slot starts with the least wealth
-that any of its sets had in its former slot. docs/evidence-racing.md has the algorithm and the proof.
+the set of the leaders has a slot of its own. A slot's wealth is a lower bound on the wealth of all its sets. When
+leaders change, new leaders come last among the leaders and former leaders first among all other arms. A slot then
+starts with the least wealth that any of its sets had in its former slot: with more, some set would own wealth that its
+bets did not win. docs/evidence-racing.md has the algorithm and the proof.
 """
 
 from collections.abc import Iterator
@@ -20,22 +21,22 @@ from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.rewards import Bets
 from parley.totals import Totals
 
-LOWEST = -1e100  # stands for the estimate of an arm that is closed or unknown
+LOWEST = -1e100  # stands for the estimate of an arm that is closed or new
 WORK = 500_000  # array elements processed at a time
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Wealth(State):
-    """A state with the evidence so far; `opponents` is -1 before the first bets."""
+    """The state of evidence racing: that of every policy, with the evidence so far."""
 
     log_wealth: FloatArray  # (..., opponent, arm, agent)
-    opponents: IntArray  # (..., opponent, arm, agent): opponents in the last phase's bets, ascending
+    opponents: IntArray  # (..., opponent, arm, agent): of the last phase's bets, ascending; -1 before the first bets
     signal: FloatArray  # (..., arm, agent): sum over phases of smallest contrast / largest variance, for the gap bound
-    information: FloatArray  # (..., arm, agent): sum of 1 / largest variance
-    gap_at_least: FloatArray  # (..., arm, agent): the best such bound so far, at least 0
-    ranks: IntArray | None = None  # (..., arm, agent): the last phase's order; -1 for arms that were out
-    log_shares: FloatArray | None = None  # (..., arm, agent): shares of arms in a joint answer, if there is one
+    information: FloatArray  # (..., arm, agent): sum over phases of 1 / largest variance
+    gap_at_least: FloatArray  # (..., arm, agent): the best bound on the gap so far, at least 0
+    ranks: IntArray | None = None  # (..., arm, agent): the last phase's order, -1 for arms that were out; None if N = 1
+    log_shares: FloatArray | None = None  # (..., arm, agent): arms' shares in joint answers; None without these
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,46 +48,46 @@ class Contrasts:
     error: FloatArray  # its standard error
     wealth: FloatArray  # log, carried over from the last phase
     missing: FloatArray  # log wealth still needed
-    live: BoolArray  # bets are placed
-    losing: BoolArray  # live, and the arm does not lead: the plan draws to rule it out
+    live: BoolArray  # whether a bet is placed
+    losing: BoolArray  # live, and the arm does not lead, so that the plan draws to rule it out
     ranks: IntArray | None = None  # (..., arm, agent): the order that assigns sets to slots, if N > 1
-    lines: FloatArray | None = None  # (..., 1, arm, agent): what bets aim at, if slots have lines of their own
+    lines: FloatArray | None = None  # (..., 1, arm, agent): what bets aim at, where slots have lines of their own
     horizon: FloatArray | None = None  # with a tolerance, V at which the question closes; nan to bet on the gap
-    log_shares: FloatArray | None = None  # the pairs' initial shares
-    closes: BoolArray | None = None  # last look of the pair: it stakes all but a small part
+    log_shares: FloatArray | None = None  # (..., row, arm, agent): log shares of pairs, if shares move
+    closes: BoolArray | None = None  # whether this is the pair's last look, in which it stakes all but a small part
 
     def take(self, chosen: IntArray) -> Self:
-        """A subset of the replications in a batch."""
+        """Select some of the replications in a batch."""
         kept = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(self, **{name: value[chosen] for name, value in kept.items() if value is not None})
 
 
 def against(values: FloatArray, opponents: IntArray) -> FloatArray:
-    """Opponent minus arm, `(..., opponent, arm, agent)`."""
+    """`(..., opponent, arm, agent)`: the value of every opponent minus that of the arm."""
     own = values[..., None, :, :]
     return np.asarray(np.take_along_axis(own, opponents, axis=-2) - own)
 
 
 def both(values: FloatArray, opponents: IntArray) -> FloatArray:
-    """Opponent plus arm, `(..., opponent, arm, agent)`."""
+    """`(..., opponent, arm, agent)`: the value of every opponent plus that of the arm."""
     own = values[..., None, :, :]
     return np.asarray(np.take_along_axis(own, opponents, axis=-2) + own)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Phase:
-    """A phase with its draws. Stakes may depend on everything here except the sums of `fresh`."""
+    """A phase with its draws. Stakes may depend on every field except `means` and the sums of `fresh`."""
 
     past: Totals
     fresh: Totals
     counts: IntArray  # (..., arm, agent): fresh draws where bets are placed, else 0
     means: FloatArray  # (..., arm, agent): mixed means of the fresh draws
     variances: FloatArray  # (..., arm, agent): variances of mixed means, from the counts and the past
-    seen: BoolArray  # (..., 1, arm, agent): all cells of the mixed mean were drawn
-    last: BoolArray  # (...): nothing follows this phase
+    seen: BoolArray  # (..., 1, arm, agent): whether all cells of the mixed mean were drawn
+    last: BoolArray  # (...): whether no phase follows
 
     def contrasts(self, opponents: IntArray) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """`(..., opponent, arm, agent)` each: contrasts Y, their variances V, and whether both sides were drawn."""
+        """`(..., opponent, arm, agent)` each: contrasts Y, their variances V, whether both sides were drawn."""
         drawn = self.seen & np.take_along_axis(self.seen, opponents, axis=-2)
         return against(self.means, opponents), both(self.variances, opponents), drawn
 
@@ -94,8 +95,8 @@ class Phase:
 def carried(state: Wealth, rank: IntArray, opponents: IntArray, line: float) -> tuple[FloatArray, IntArray | None]:
     """The slots' log wealth before a phase `(..., slot, arm, agent)`, and the order `(..., arm, agent)`.
 
-    `rank` is by estimate. Slots that represent no set are put on the line. With N = 1 there is no order: each arm is
-    its own set and has one slot, which keeps its wealth whoever the opponent is.
+    `rank` is by estimate. Slots that represent no set are put on the line. With N = 1 the order is None: each arm is
+    its own set and has a single slot, which keeps its wealth whichever arm the opponent is.
     """
     if state.ranks is None:
         return state.log_wealth, None
@@ -104,6 +105,7 @@ def carried(state: Wealth, rank: IntArray, opponents: IntArray, line: float) -> 
     wealth, before, now = _rows(state.log_wealth, 3), _rows(state.opponents, 3), _rows(opponents, 3)
     known, arms = (old >= 0).any(axis=-1, keepdims=True), old.shape[-1]
     led, leads = (old >= 0) & (old < top), active & (new < top)
+    # Leaders that stay come first, then new leaders, then former leaders, then all other arms in their old order.
     stays, comes, goes, rest = old, arms + new, 2 * arms + new, 3 * arms + old
     key = np.where(leads, np.where(led, stays, comes), np.where(led, goes, rest))
     order = _ranked(np.where(active, np.where(known, key, new), 4 * arms))
@@ -118,6 +120,7 @@ def carried(state: Wealth, rank: IntArray, opponents: IntArray, line: float) -> 
         at = np.take_along_axis(order[some][:, None], now[some], axis=-1)
         mine = np.take_along_axis(slots, np.broadcast_to(order[some][:, None], slots.shape), axis=-1)
         wealth[some] = np.take_along_axis(mine, np.minimum(at, top - 1), axis=1)
+    # The leaders' own set bets that the best loser beats the worst leader. All other slots of leaders represent no set.
     hat = (new == top - 1)[:, None] & (np.take_along_axis(new[:, None], now, axis=-1) == top)
     of_leaders = np.where(hat, own[:, None, None], line)
     wealth = np.where(leads[:, None], of_leaders, wealth)
@@ -128,9 +131,9 @@ def carried(state: Wealth, rank: IntArray, opponents: IntArray, line: float) -> 
 def paid(problem: Problem, phase: Phase, contrasts: Contrasts, betting: BoolArray, line: float) -> FloatArray:
     """The slots' log wealth after the payoffs; stakes depend only on the past and the counts of the phase.
 
-    A capped payoff ends on the `line`, or on the slot's own line. In the last phase of a budget every bet stakes all it
-    has, if the reward model has an exact test for that: there is no later phase to save for. In a last look after which
-    the study may go on, a pair keeps a part.
+    A payoff that reaches its cap puts the slot on the `line`, or on the slot's own line. In the last phase of a budget
+    every bet stakes all it has, if the reward model has an exact test for that: there is no later phase to save for. In
+    a last look after which the study may go on, a pair keeps a small part.
     """
     y, v, _ = phase.contrasts(contrasts.opponents)
     shift = problem.tolerance
@@ -161,13 +164,14 @@ def paid(problem: Problem, phase: Phase, contrasts: Contrasts, betting: BoolArra
     if final.any() and (all_in := model.final_payoff(replace(bets, kept=np.where(over, 0.0, KEPT)))) is not None:
         won = np.where(final, all_in, won)
     reached = (won >= missing) & model.boosted
+    # Set, not added: a sum could miss the line by rounding.
     goal = line if contrasts.lines is None else np.broadcast_to(contrasts.lines, wealth.shape)[betting]
     wealth[betting] = np.where(reached, goal, wealth[betting] + won)
     return wealth
 
 
 def scores(state: Wealth) -> FloatArray:
-    """`(..., arm, agent)`: the least wealth of all sets with the arm; of its own slots once the arm is ruled out."""
+    """`(..., arm, agent)`: the least wealth of any set with the arm; once the arm is ruled out, of its own slots."""
     least = np.asarray(state.log_wealth.min(axis=-3))
     if state.ranks is None:
         return least
@@ -176,7 +180,7 @@ def scores(state: Wealth) -> FloatArray:
     racing = order >= 0
     own = np.where(racing & (order < top), mine, np.inf).min(axis=-1, keepdims=True)
     table = _by_rank(wealth, _rows(state.opponents, 3), order)
-    beyond = np.minimum.accumulate(table[..., ::-1], axis=-1)[..., ::-1]  # the least from here on
+    beyond = np.minimum.accumulate(table[..., ::-1], axis=-1)[..., ::-1]  # the least from this rank on
     beyond = np.concatenate([beyond[..., 1:], np.full((*table.shape[:2], 1), np.inf)], axis=-1)
     place, outsider = np.arange(arms), np.arange(top)[:, None]
     holds = (outsider > place) | ((outsider < place) & (outsider < top - 1))
@@ -189,7 +193,7 @@ def scores(state: Wealth) -> FloatArray:
 def slot_of(
     ranks: IntArray, opponents: IntArray, log_wealth: FloatArray, members: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """`(run,)` each: the slot and the arm of one set of candidates.
+    """`(run,)` each: the slot and the arm that hold the wealth of the set `members` of candidates.
 
     `ranks` are `(run, arm)`, `opponents` and `log_wealth` are `(run, slot, arm)`. Among the leaders' slots, only the
     one for the set of all leaders may be below the line.
@@ -209,11 +213,13 @@ def slot_of(
 def _inherited(
     old: IntArray, new: IntArray, table: FloatArray, own: FloatArray, line: float
 ) -> tuple[FloatArray, FloatArray]:
-    """The least former wealth of any set of each slot, by new ranks `(row, outsider, member)`; and of the new leaders.
+    """Find the least former wealth of any set of each slot, and the former wealth of the new leaders' set.
+
+    The first result is by new ranks, `(row, outsider, member)`; the second is `(row,)`.
 
     A set of the slot (r, b) contains all arms ranked before r, not r itself, b as the last, and N - 1 - r *free* ones
     in between. It was in the slot (o, i) if its last member was ranked i and its first outsider o; so it contains i and
-    all arms that were ranked before o. Whether such a set exists is found by counting.
+    all arms that were ranked before o. Counting tells whether such a set exists.
     """
     rows, arms = old.shape
     top = table.shape[1]
@@ -224,7 +230,7 @@ def _inherited(
     now[row, was] = every
     now = now[:, :arms]
     live, own = np.where(table >= line, np.inf, table), np.where(own >= line, np.inf, own)
-    below = np.zeros((rows, arms + 1, arms), dtype=np.int64)  # [b, i]: how many ranked before b were ranked before i
+    below = np.zeros((rows, arms + 1, arms), dtype=np.int64)  # [b, i]: how many arms ranked before b now were before i
     below[:, 1:] = np.cumsum(was[..., None] < every, axis=1)
     tail = np.full((rows, arms), arms)  # the smallest old rank of the arms after b
     tail[:, :-1] = np.minimum.accumulate(was[:, :0:-1], axis=-1)[:, ::-1]
@@ -253,7 +259,7 @@ def _inherited(
 
 
 def _by_rank(wealth: FloatArray, opponents: IntArray, order: IntArray) -> FloatArray:
-    """Wealth by rank, `(row, outsider, member)`, from `(row, slot, arm)`; inf where there is no set."""
+    """Rearrange wealth `(row, slot, arm)` by rank: `(row, outsider, member)`, inf where there is no set."""
     rows, top, arms = wealth.shape
     at = np.take_along_axis(order[:, None], np.maximum(opponents, 0), axis=-1)
     sorted_ = np.take_along_axis(wealth, np.argsort(at, axis=1, kind="stable"), axis=1)
@@ -268,13 +274,13 @@ def _ranked(keys: IntArray) -> IntArray:
 
 
 def _rows(values: NDArray[Scalar], axes: int = 2) -> NDArray[Scalar]:
-    """As rows: `(..., arm, agent)` as `(row, arm)`; with `axes` 3, `(..., slot, arm, agent)` as `(row, slot, arm)`."""
+    """Reshape `(..., arm, agent)` to `(row, arm)`; with `axes` 3, `(..., slot, arm, agent)` to `(row, slot, arm)`."""
     moved = np.moveaxis(values, -1, -axes)
     return moved.reshape(-1, *moved.shape[1 - axes :]).copy()
 
 
 def _back(rows: NDArray[Scalar], shape: tuple[int, ...]) -> NDArray[Scalar]:
-    """The inverse of `_rows`."""
+    """Reshape rows to `shape`, as the inverse of `_rows`."""
     axes = rows.ndim
     return np.moveaxis(rows.reshape(*shape[:-axes], shape[-1], *shape[-axes:-1]), -axes, -1)
 
