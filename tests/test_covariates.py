@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from parley.bounds import Guarantee, RegretUntil, lower_bounds
+from parley.bounds.prices import priced_bounds
 from parley.covariates import Covariate, Pairs, Slopes, adjusted_rewards, checked_x, fixed_for, left_after
 from parley.errors import InvalidInput
 from parley.policies import make_policy
@@ -247,6 +249,29 @@ def test_lower_bounds_are_those_of_what_the_covariate_leaves():
     np.testing.assert_allclose(found.variances, 4 * 0.64)
     assert Problem(arms=2, weights=[[1.0]]).adjustment is None
     assert Covariate(name="x").moves == math.inf
+
+
+def test_every_lower_bound_uses_the_true_correlation_and_not_the_expected_one():
+    truth = {"means": [[1.0, 1.0], [0.0, 0.5], [0.2, 0.1]], "scale": 2.0}
+    price = {"sampling": {"price": 3.0}}
+    expected = study({"correlation": 0.6}, truth=truth, **price).require_truth()
+    surprised = study({"correlation": 0.0}, truth=truth | {"covariate": {"correlation": 0.6}}, **price).require_truth()
+    made = [(lower_bounds(one), RegretUntil.of(one, 10**6), priced_bounds(one)) for one in (expected, surprised)]
+    (known, until, priced), (found, until_found, priced_found) = made
+    for name in ("bai", "bai_relaxed", "regret", "regret_relaxed"):
+        assert getattr(found, name).value == pytest.approx(getattr(known, name).value), name
+    assert (until_found.log_bound, until_found.value) == pytest.approx((until.log_bound, until.value))
+    assert {name: one.value for name, one in priced_found.items()} == pytest.approx(
+        {name: one.value for name, one in priced.items()}
+    )
+    assert set(priced) == {"cost", "regret_and_money"}
+
+
+def test_the_guarantee_of_wcpe_is_none_of_adjusted_outcomes():
+    truth = {"means": [[0.9, 0.8], [0.1, 0.5], [0.2, 0.3]]}
+    found = study({"range": [0, 1]}, {"kind": "binary"}, truth=truth).require_truth()
+    with pytest.raises(InvalidInput, match=r"covariate\.name: .*the guarantee of W-CPE does not support"):
+        Guarantee.of(found)
 
 
 def test_the_score_of_the_docs_becomes_a_column_that_a_source_reads(tmp_path, monkeypatch):

@@ -92,10 +92,14 @@ def test_bounds_tell_what_regret_until_a_horizon_costs(tmp_path):
     assert "50,000.0" in shown
 
 
-def test_bounds_promise_nothing_for_wcpe_where_it_refuses_to_run():
+def test_bounds_promise_nothing_for_wcpe_where_it_refuses_to_run(tmp_path):
     study = str(EXAMPLES / "hospitals.toml")
     assert as_json("bounds", study)["wcpe_guarantee"] is None
     assert "W-CPE is proven" not in parley("bounds", study).stdout
+    study = tmp_path / "adjusted.toml"
+    study.write_text('arms = 2\nagents = 2\n[noise]\nkind = "binary"\n[covariate]\nname = "x"\nrange = [0, 1]\n'
+                     '[truth]\nmeans = [[0.9, 0.8], [0.1, 0.5]]\n', encoding="utf-8")  # fmt: skip
+    assert as_json("bounds", str(study))["wcpe_guarantee"] is None
 
 
 def test_simulate_json_has_the_keys_others_rely_on():

@@ -159,6 +159,8 @@ MUTANTS = [
          "np.where(touched.any(axis=(-2, -1)), length, 1e9)", PLAY + "test_who_plays_only_is_looked_at_again"),
         ("a phase that speaks for an arm may rule it out", "policies/evidence/regret.py", "np.where(against_it, after.log_wealth, np.minimum(after.log_wealth, line - 1e-9))",
          "after.log_wealth", PLAY + "test_a_phase_that_speaks_for_an_arm_never_rules_it_out"),
+        ("bounds on regret use the expected correlation of a covariate", "bounds/paper.py", "single = replace(instance, problem=instance.problem.with_(top=1))",
+         "single = Instance(problem=instance.problem.with_(top=1), means=instance.means, scale=instance.scale)", ADJUSTED + "test_every_lower_bound_uses_the_true_correlation_and_not_the_expected_one"),
         ("regret until a horizon lets go of what it should keep", "bounds/paper.py", "(saved > blind(explored & ~freed) - lost)",
          "(saved > 0)", BOUNDS + "test_regret_until_a_horizon_is_about_the_least_that_any_choice_of_arms_costs"),
     ),

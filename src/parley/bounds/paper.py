@@ -8,7 +8,7 @@ The relaxed values need no knowledge of the best arms. docs/experiments.md lists
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 import numpy as np
@@ -293,8 +293,8 @@ def expected_samples(bound: Bound, delta: float) -> float:
 
 
 def best_arm_only(instance: Instance, *, strict: bool = True) -> Instance:
-    """An instance with the same means and `top = 1`, since regret has no top N; if `strict`, ties raise `TiedArms`."""
-    single = Instance(problem=instance.problem.with_(top=1), means=instance.means, scale=instance.scale)
+    """The same instance with `top = 1`, since regret has no top N; if `strict`, ties raise `TiedArms`."""
+    single = replace(instance, problem=instance.problem.with_(top=1))
     if strict:
         single.require_distinct()
     return single
@@ -332,9 +332,10 @@ class Guarantee:
         """The guarantee for one instance; `bound` is its T*, if known. Proxy gaps start at `largest_gap`, not at 1.
 
         T* is computed for Gaussian rewards with the scale that W-CPE's intervals use: half the range for bounded and
-        0/1 rewards, whatever their variance. An unknown scale is refused, as W-CPE refuses it.
+        0/1 rewards, whatever their variance. An unknown scale and a covariate are refused, as W-CPE refuses them.
         """
         problem = instance.problem
+        problem.refuse("the guarantee of W-CPE", frozenset(SETTINGS) - {"covariate"})
         problem.noise.require_scale("the guarantee of W-CPE")
         arms, agents = problem.shape
         if instance.gaps.max() > problem.largest_gap:

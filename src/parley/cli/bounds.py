@@ -146,7 +146,9 @@ def _without_doubt(instance: Instance, accuracy: float) -> Bound | None:
 
 
 def _guarantee(instance: Instance, bound: Bound) -> Guarantee | None:
-    """The guarantee of W-CPE; None if the study states no scale, without which W-CPE has no intervals."""
+    """The guarantee of W-CPE; None if the study states no scale, or has a covariate: W-CPE has no intervals then."""
+    if instance.problem.covariate is not None:
+        return None
     try:
         instance.problem.noise.require_scale("W-CPE")
     except InvalidInput:

@@ -12,6 +12,7 @@ from parley.experiments.forecasts.forecast import (
 from parley.experiments.forecasts.scenarios import gap_scenario
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
+from parley.rewards import make_model
 from parley.simulation import phases, simulate
 from parley.totals import Totals
 from parley.weights import personalized
@@ -67,6 +68,21 @@ def test_the_bound_at_estimates_is_below_what_a_policy_needs():
     assert bound.shape == (4, 3)
     assert 0 < bound.sum() < simulate(policy, instance, replications=50, seed=0).costs.mean()
     assert bound_at_estimates(policy, policy.start()) is None
+
+
+def test_the_scale_that_reports_show_is_not_taken_to_be_explained_once_more():
+    """Reports are adjusted already: the bound at their estimates is the same whatever was expected of the covariate."""
+    bounds = []
+    for expected in (0.0, 0.9):
+        adjusted = problem().with_(noise=make_model(scale="unknown"), covariate="age", covariate_correlation=expected)
+        policy = make_policy("evidence", adjusted)
+        state = policy.start()
+        quotas = policy.plan(state)
+        sums = quotas * np.arange(4)[:, None]
+        squares = np.square(sums) / np.maximum(quotas, 1) + 4.0 * np.maximum(quotas - 1, 0)
+        totals = Totals(counts=quotas, sums=sums, squares=squares, left=np.ones(quotas.shape))
+        bounds.append(bound_at_estimates(policy, policy.update(state, totals)).sum())
+    assert bounds[0] == pytest.approx(bounds[1])
 
 
 def test_means_are_as_far_apart_as_the_estimates_suggest_and_no_farther():

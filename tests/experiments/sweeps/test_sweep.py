@@ -56,6 +56,14 @@ def test_every_kind_of_axis_runs(axis, values):
         assert run_cell(cell).costs.samples.shape == (5,)
 
 
+def test_sites_that_weigh_only_themselves_gain_nothing_whatever_a_covariate_explains():
+    more = {"noise": {"scale": "unknown"}, "policy": {"name": "evidence"}, "weights": {"kind": "identity"}}
+    more |= {"covariate": {"name": "age"}, "truth": STUDY["truth"] | {"covariate": {"correlation": 0.8}}}
+    [cell] = parse_sweep({"study": copy.deepcopy(STUDY | more), "axes": {"delta": [0.1]}, "replications": 2}).cells
+    found = run_cell(cell)
+    assert found.isolated_bound == pytest.approx(found.lower_bound)
+
+
 def test_the_short_names_are_tested():
     assert set(AXES) == {"alpha", "delta", "K", "M", "N", "policy", "noise", "seed", "weights"}
 

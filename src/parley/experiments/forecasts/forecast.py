@@ -18,6 +18,7 @@ import numpy as np
 
 from parley.bounds import bai
 from parley.costs import StudyCosts, money_of, phase_days
+from parley.covariates import CovariateTruth
 from parley.errors import InvalidInput, ParleyError
 from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.power import budget_warning, smallest_budget
@@ -231,8 +232,11 @@ def bound_at_estimates(policy: Policy, state: State) -> FloatArray | None:
     if factor <= 0 or not problem.asks_exactly or not state.counts.any():
         return None
     try:
-        scale = problem.noise.estimated_scale(state.totals)
-        bound = bai(Instance(problem=problem, means=state.means, scale=scale), accuracy=BOUND_ACCURACY)
+        scale, found = problem.noise.estimated_scale(state.totals), None
+        if problem.covariate is not None and problem.noise.free_scale:
+            found = CovariateTruth(correlation=np.zeros(()))  # the scale is estimated from outcomes already adjusted
+        estimated = Instance(problem=problem, means=state.means, scale=scale, covariate=found)
+        bound = bai(estimated, accuracy=BOUND_ACCURACY)
     except ParleyError:
         return None
     return np.asarray(bound.allocation * factor)

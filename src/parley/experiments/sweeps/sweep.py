@@ -13,7 +13,7 @@ import itertools
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -377,7 +377,7 @@ def _isolated(instance: Instance) -> Instance:
     """
     samples_only = {"price": 1.0, "rate": None, "day_cost": 0.0, "round_days": 0.0, "delay": 0.0}
     problem = instance.problem.with_(weights=instance.problem.alone, **samples_only)
-    return Instance(problem=problem, means=instance.means, scale=instance.scale)
+    return replace(instance, problem=problem)
 
 
 def _bound(instance: Instance) -> float | None:
