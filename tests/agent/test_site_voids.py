@@ -14,6 +14,7 @@ from parley.agent.privacy import Disclosure
 from parley.agent.reporting import hand_over, site_of
 from parley.cli.site import site_command
 from parley.errors import InvalidInput, NotNow, SimilarKey
+from parley.totals import Totals
 
 EXACT = replace(RULES, flexible=False)
 WHY = {"reason": "the wrong person", "who": "nurse N."}
@@ -69,6 +70,29 @@ def test_the_next_arm_is_not_that_of_the_voided_one(tmp_path):
             site.assign("p-6")
             next_arms.add(site.people["p-6"].arm == first)
     assert next_arms == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("rules", "act"),
+    [
+        (RULES, lambda site: site.close_arms(("x",))),
+        (EXACT, lambda site: site.close_arms(("x",))),
+        (RULES, lambda site: site.finish("supply")),
+    ],
+    ids=["flexible", "exact", "closed"],
+)
+def test_nobody_waits_for_a_replacement_that_the_report_does_not_count(tmp_path, rules, act):
+    """The replacement of a voided x may get y. If no more x is needed, y has somebody in reserve."""
+    with open_site(tmp_path, draws=(2, 2), rules=rules, key=b"0" * 32) as site:
+        voided = next(one for one in fill(site, 4) if one.arm == "x")
+        site.void(voided.participant, **WHY)
+        assert site.assign("p-4").arm == "y", "the secret of this test draws it"
+        act(site)
+        for key, person in site.people.persons.items():
+            if person.counted and key != "p-4":
+                site.outcome(key, 1.0)
+        assert (site.status()["to_assign"], site.status()["reserve"], site.status()["pending"]) == (0, 1, 0)
+        assert site(plan(draws=(2, 2))).totals == Totals.of([[1.0], [1.0, 1.0]])
 
 
 def test_a_voided_person_is_never_enrolled_again_and_nothing_is_noted_of_them(desk):  # noqa: F811

@@ -707,6 +707,8 @@ MUTANTS = [
          "tests/site/test_strata.py::test_to_ask_again_gives_the_same_whoever_names_the_stratum_and_nobody_changes_it"),
         ("the API of a masked study tells the arm", "agent/site.py", "arm=None if self.rules.kits else arm_name", "arm=arm_name",
          "tests/site/test_kits.py::test_the_page_and_the_api_show_no_arm_until_an_emergency_is_one_click"),
+        ("a phase waits for somebody in reserve", "agent/people.py", "if not book.reserve:", "if len(book.keys) <= sum(book.plan.draws):",
+         VOIDS + "test_nobody_waits_for_a_replacement_that_the_report_does_not_count[exact]"),
         ("a void puts the place back for the next one", "agent/people.py", "        book.assigned[person.arm] -= 1", "        book.assigned[person.arm] -= 1; book.taken[person.arm] -= 1",
          VOIDS + "test_the_next_arm_is_not_that_of_the_voided_one"),
         ("a voided person is enrolled again", "agent/site.py", "if person is not None and person.voided is not None:", "if False:",

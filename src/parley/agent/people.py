@@ -324,7 +324,7 @@ class People:
     def awaited(self, book: PhaseBook) -> int:
         """How many outcomes the report still needs. It does not wait for those of people in the reserve."""
         early = 0 if book.between is None else self.awaited(book.between)
-        if len(book.keys) <= sum(book.plan.draws):
+        if not book.reserve:  # everybody is in the report
             return early + book.pending + sum(len(book.keys) - book.noted[one.name] for one in self.rules.outcomes)
         return early + sum(len(self.awaits(person)) for person in self._in_report(book))
 
