@@ -482,6 +482,8 @@ MUTANTS = [
          HOOKS + "test_what_is_refused_is_sent_again_with_the_same_id_and_what_comes_after_waits"),
         ("everybody is told of held reports", "edges/webhooks/subscriptions.py", "if not kind.hidden", "if kind",
          HOOKS + "test_a_held_report_is_told_to_whoever_asked_for_it_and_to_nobody_else"),
+        ("any failure is taken for 410 Gone", "edges/webhooks/sender.py", "gone = answer.status_code == HTTPStatus.GONE", "gone = True",
+         HOOKS + "test_gone_is_a_status_and_not_an_error_that_begins_like_one[503]"),
         ("two servers send the same", "edges/webhooks/subscriptions.py", "webhooks.c.due_at == row.due_at, ", "", HOOKS + "test_of_two_servers_one_sends"),
     ),
     *_of(

@@ -309,7 +309,7 @@ def test_https_is_checked_by_the_name_though_the_connection_goes_to_the_number(t
         receiver.secret = "whsec_" + "A" * 32
         row = SimpleNamespace(url=f"https://localhost:{receiver.port}/hook", secret=receiver.secret)
         sender = sender_with(settings)
-        found = asyncio.run(sender._attempt(row, "msg_1", '{"type": "webhook.test"}'))
+        found = asyncio.run(sender._attempt(row, "msg_1", '{"type": "webhook.test"}')).error
     assert error in found
     assert bool(found) == bool(error)
     assert len(receiver.taken) == (not error)
@@ -364,6 +364,22 @@ def test_whoever_says_gone_is_told_nothing_more(told):
     house.run(message, house.create(message))
     eventually(lambda: house.admin.request("GET", "webhooks")["webhooks"][0]["state"] == "disabled")
     assert len(receiver.taken) == 1
+
+
+@pytest.mark.parametrize("answer", [410, 503])
+def test_gone_is_a_status_and_not_an_error_that_begins_like_one(monkeypatch, answer):
+    sender = sender_with(ServerSettings.read(**LOOPBACK))
+    with Receiver(answer=answer) as receiver:
+        receiver.secret = "whsec_" + "A" * 32
+        row = SimpleNamespace(url=receiver.url, secret=receiver.secret)
+        found = asyncio.run(sender._attempt(row, "msg_1", '{"type": "webhook.test"}'))
+        assert (found.error[:3], found.gone) == (str(answer), answer == 410)
+
+        async def failing(*_):
+            raise OSError("410 is what a network may begin an error with")
+
+        monkeypatch.setattr(sender, "_post", failing)
+        assert not asyncio.run(sender._attempt(row, "msg_1", "{}")).gone
 
 
 def add(storage, at="2026-01-01T00:00:00.000Z"):

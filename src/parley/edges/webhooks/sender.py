@@ -18,8 +18,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
+from http import HTTPStatus
 from ipaddress import ip_address
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import anyio.to_thread
@@ -49,6 +50,13 @@ PAUSE = 0.1  # shortest time between checks, in seconds
 LATE_LOOK = 60.0  # seconds between checks for late sites
 CONNECT, WHOLE = 5.0, 20.0  # timeouts of an attempt in seconds: to connect, and in total
 ADDRESSES = 3  # most addresses of a host that are tried
+
+
+class Attempt(NamedTuple):
+    """The result of one attempt to deliver a message."""
+
+    error: str = ""  # in a few words; empty if the message was delivered
+    gone: bool = False  # whether the receiver answered 410 Gone: it wants no more messages
 
 
 def signature(secret: str, message: str, timestamp: int, body: str) -> str:
@@ -153,10 +161,10 @@ class Sender(Service):
                 return
             # The tests kill the process between these steps: a message may then be repeated, but not lost.
             sys.audit("parley.reached", "webhook-due")
-            error = await self._attempt(row, notice.message_id(row.id), notice.body(self._pages))
+            made = await self._attempt(row, notice.message_id(row.id), notice.body(self._pages))
             sys.audit("parley.reached", "webhook-sent")
             to = Cursor(webhook=row.id, study=cursor.study, sequence=notice.sequence, late=notice.late)
-            if await self._settle(row, to, error):
+            if await self._settle(row, to, made):
                 return
             row = await self._read(partial(webhooks.get, webhook=row.id))
 
@@ -174,14 +182,14 @@ class Sender(Service):
     async def test(self, row: Row[*tuple[Any, ...]]) -> str:
         """Send a webhook a test message now; returns the error, or "" if the message arrived."""
         body = canonical({"type": "webhook.test", "timestamp": self._clock(), "data": {"webhook": row.id}})
-        error = await self._attempt(row, f"msg_{secrets.token_hex(16)}", body)
-        if not error:
-            await self._settle(row, None, "")
-        return error
+        made = await self._attempt(row, f"msg_{secrets.token_hex(16)}", body)
+        if not made.error:
+            await self._settle(row, None, made)
+        return made.error
 
-    async def _settle(self, row: Row[*tuple[Any, ...]], to: Cursor | None, error: str) -> bool:
+    async def _settle(self, row: Row[*tuple[Any, ...]], to: Cursor | None, made: Attempt) -> bool:
         """Record the result of an attempt; returns whether it failed."""
-        gone = error.startswith("410")  # HTTP 410 Gone: the receiver wants no more messages
+        error, gone = made
         over = await self._change(
             partial(webhooks.settle, webhook=row.id, to=to, error=error, gone=gone, at=self._clock())
         )
@@ -213,8 +221,8 @@ class Sender(Service):
                 raise Refusal("invalid-request", f"url: found http:// to {host}; allowed: https://")
         return scheme, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", addresses[:ADDRESSES]
 
-    async def _attempt(self, row: Row[*tuple[Any, ...]], message: str, body: str) -> str:
-        """Send a message once; returns the error in a few words, or "" if it was delivered."""
+    async def _attempt(self, row: Row[*tuple[Any, ...]], message: str, body: str) -> Attempt:
+        """Send a message once."""
         timestamp = int(time.time())  # by the system's clock, since receivers compare it with their own
         headers = {
             "Content-Type": "application/json",
@@ -227,13 +235,13 @@ class Sender(Service):
             async with asyncio.timeout(WHOLE):
                 return await self._post(row.url, headers, body)
         except TimeoutError:
-            return f"no answer within {WHOLE:g} s"
+            return Attempt(f"no answer within {WHOLE:g} s")
         except Refusal as refusal:
-            return refusal.detail
+            return Attempt(refusal.detail)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            return (str(error) or type(error).__name__)[:300]
+            return Attempt((str(error) or type(error).__name__)[:300])
 
-    async def _post(self, url: str, headers: dict[str, str], body: str) -> str:
+    async def _post(self, url: str, headers: dict[str, str], body: str) -> Attempt:
         scheme, host, addresses = await self.check(url)
         name, _, port = host.rpartition(":")
         parts = urlsplit(url)
@@ -259,6 +267,7 @@ class Sender(Service):
                     continue
                 await answer.aclose()
                 if answer.is_success:
-                    return ""
-                return f"{answer.status_code} {answer.reason_phrase}".strip()
-        return "no address"
+                    return Attempt()
+                gone = answer.status_code == HTTPStatus.GONE
+                return Attempt(f"{answer.status_code} {answer.reason_phrase}".strip(), gone)
+        return Attempt("no address")
