@@ -198,6 +198,23 @@ def test_with_no_more_arms_than_an_answer_has_the_study_ends_at_once(house):
     sound(house)
 
 
+@pytest.mark.parametrize("reports", [0, 1])
+def test_arms_are_withdrawn_until_only_an_answer_is_left_and_no_further(sqlite_house, reports):
+    house, study = sqlite_house, replace(ALL, top=2)
+    agents = house.create(study)
+    for _ in range(reports):
+        phase(agents, study=study)
+    assert [change(house, "withdraw", arm)[1]["stage"] for arm in ("arm 4", "arm 3")] == ["running", "finished"]
+    for arm in ("arm 2", "arm 1"):
+        with pytest.raises(Conflict, match="while the study is finished"):
+            house.admin.request("GET", "studies", "trial", "arms", arm, "withdraw")
+    certificate = house.admin.request("GET", "studies", "trial", "certificate")
+    assert set(map(tuple, certificate["answers"].values())) == {("arm 1", "arm 2")}
+    assert house.admin.status("trial")["end"] == "decided"
+    assert not any(agents[place].plan("trial", name).due for place, name in enumerate(study.agents))
+    sound(house)
+
+
 def test_what_may_not_happen_says_why_and_leaves_nothing(sqlite_house):
     house = sqlite_house
     agents = house.create(LATE)
