@@ -212,7 +212,7 @@ def power_table(title: str, found: Sequence[PoweredBudget]) -> Table:
 
 
 def shapes_table(title: str, problem: Problem, history: History) -> Table:
-    """The shapes of the past rows of a truth: skew, tails and zeros, a row per agent or per agent and arm."""
+    """A table of the shape of past data (skew, tails, zeros), with a row per agent, or per agent and arm."""
     rows = [
         (
             problem.agents[agent],

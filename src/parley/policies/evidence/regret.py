@@ -1,8 +1,8 @@
 """Evidence racing for regret: the same race, planned and ended by the cost of draws and of wrong answers.
 
 Bets, opponents and wealth are those of `evidence`. Four things differ. The line follows from what a wrong answer would
-cost until the horizon. In plans, the cost of a draw is its expected regret. A contrast is explored only while that is
-worth its cost. A phase lasts until the agent with the most exploration is done, and all other agents play their leaders
+cost until the horizon. In plans, a draw costs its expected regret. A contrast is explored only while exploring it is
+worth the cost. A phase lasts until the agent with the most exploration is done, and all other agents play their leaders
 meanwhile. docs/regret.md has the proofs.
 """
 
@@ -47,10 +47,10 @@ ACCURACIES = (0.05, 0.05)  # relative gaps of the solves, each of which starts f
 LEADER_COST = 2.0  # factor on the expected loss of a leader's draw, since a leader is played for long phases
 SURPRISE = 1.25  # gaps are assumed smaller by this factor, since a wrong leader would be played for a long time
 RARE = 2.0  # squared ranges, over a cell's draws, by which the variance of its rewards may be underestimated
-LEAST_COST = 1e-4  # assumed cost of a draw that loses nothing, relative to the most expensive draw
-# `planned_line`: the stake that it starts from, its steps, and the margin of stakes in standard deviations.
+LEAST_COST = 1e-4  # assumed cost of a draw without regret, relative to the most expensive draw
+# `planned_line`: its first stake, its number of steps, and the margin of stakes in standard deviations.
 FIRST_STAKE, STAKE_STEPS, PLANNED_MARGIN = 4.0, 4, 0.5
-LEAST_MISSING = 0.05  # least missing wealth to plan for, in nats: a contrast that lacks less is all but over
+LEAST_MISSING = 0.05  # least missing wealth to plan for, in nats: a contrast that lacks less is nearly decided
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,9 +66,9 @@ class EvidenceRegret(Playing, EvidenceRacing):
 
     `rounds`: about how many rounds you can afford, 4 to 8 (7 by default); sets `precision`, `growth` (here of what
     exploration costs, not of samples), `optimism` and `caution`, as in `evidence`, and how fast phases get longer.
-    `smallest_growth`: a phase multiplies the time played so far by at least this.
-    `loss`: the regret that wrong answers may cost, in units of the cost of one more nat of evidence.
-    `worth`: a contrast is explored only while this costs at most `worth` times the loss expected without exploring it.
+    `smallest_growth`: the smallest factor by which a phase multiplies the time played so far. `loss`: the regret that
+    wrong answers may cost, in units of the cost of one more nat of evidence. `worth`: a contrast is explored only while
+    exploring it costs at most `worth` times the loss expected otherwise.
     """
 
     name: ClassVar[str] = "evidence-regret"
@@ -195,7 +195,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
     def decide(self, before: State, after: State) -> State:
         """Decide as in `evidence`, and bring dropped arms back with their wealth when an open horizon is extended.
 
-        Over a longer horizon a wrong answer costs more, so the arms were dropped at lines that are now too low.
+        Over a longer horizon a wrong answer costs more, so the lines at which arms were dropped are now too low.
         """
         decided = super().decide(before, after)
         longer = (self.horizon(decided.counts) > self.horizon(before.counts))[..., None, None]
@@ -229,9 +229,9 @@ class Costs:
 def draw_costs(problem: Problem, state: State) -> Costs:
     """Estimate the costs of draws: estimated gaps to the leader, for candidates with a standard error added in squares.
 
-    A draw of the leader costs its expected loss to candidates that may be better: the sum over candidates of
-    E max(gap, 0), with the gap normal around its estimate. This doubt is added to the cost of all other arms too, and
-    so are stated prices (`parley.bounds.prices.regret_and_money`).
+    A draw of the leader costs its expected loss to candidates that may be better: the sum over candidates of E max(gap,
+    0), with the gap normal around its estimate. This expected loss is added to the cost of all other arms too, and so
+    are stated prices (`parley.bounds.prices.regret_and_money`).
     """
     mixed = problem.mixed(state.means)
     variances = problem.mixed_variances(np.maximum(state.counts, 1), problem.noise.cell_variances(state.totals))
@@ -287,9 +287,9 @@ def exploration(
     """Plan a phase: the draws to explore, `(batch, arm, agent)`, and its length in draws per agent, `(batch,)`.
 
     The leader's own draws are part of the cheapest plan but need not be requested: agents with time left play the
-    leader anyway. These draws only make the phase longer, until the time played has grown `time_growth` times. If
-    nothing is worth exploring, the phase has this largest length, and the next phase decides again with the data from
-    playing.
+    leader anyway. The leader's draws only make the phase longer, until the time played has grown `time_growth` times.
+    If nothing is worth exploring, the phase has this largest length, and the next phase decides again with the data
+    from playing.
     """
     plan, touched = worthwhile(problem, contrasts, worth, state, costs, temper)
     wanted = (plan * costs.losses).sum(axis=(-2, -1))
