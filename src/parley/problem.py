@@ -121,7 +121,10 @@ class Problem(Tabular, StudySettings):
         object.__setattr__(self, "noise", adjusted.private(each))
 
     def _covariate_rule(self, outcomes: RewardModel) -> Covariate | None:
-        """The rule by which sites adjust outcomes for the covariate, if any; raises if it does not suit outcomes."""
+        """The rule by which sites adjust outcomes for the covariate, or None.
+
+        Raise if the rule does not suit the outcomes.
+        """
         if self.covariate is None:
             return None
         ends, center, theta = self.covariate_range, self.covariate_center, self.covariate_theta
@@ -570,7 +573,7 @@ class Instance(Tabular):
         return np.asarray(self._unexplained(self.problem.noise.true_variances(self.means, self.scale)))
 
     def question(self, problem: Problem, phase: int) -> Problem:
-        """A copy of the given problem in which exactly the arms are open that are open at the end of a phase."""
+        """The given problem as it is after a phase, with the arms opened and withdrawn until then."""
         acts = (self.opens, self.withdraws)
         opened, withdrawn = ([arm for arm, when in some.items() if when <= phase] for some in acts)
         return problem.with_arms(opened, withdrawn) if opened or withdrawn else problem

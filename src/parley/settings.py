@@ -742,7 +742,10 @@ class StudySettings:
         }
 
     def refuse(self, who: str, supported: frozenset[str], hint: str | None = None) -> None:
-        """Raise if `who` does not support a given setting that affects decisions, so that none is silently ignored."""
+        """Raise if `who` does not support a given setting that affects decisions.
+
+        Otherwise the setting would be silently ignored.
+        """
         for name, value in self.non_default().items():
             row = SETTINGS[name]
             if row.affects_decisions and value not in row.always_supported and name not in supported:

@@ -492,7 +492,10 @@ def _covariate(section: Mapping[str, Any], problem: Problem) -> CovariateTruth:
 
 
 def _resampled(section: Mapping[str, Any], problem: Problem, folder: Path) -> Instance:
-    """The instance made from a table of past draws: their means, shifted by the effects, and their scatter."""
+    """The instance made from a table of past draws.
+
+    It has the means of these draws, shifted by the effects, and their scatter.
+    """
     if "scale" in section:
         raise InvalidInput(
             "truth.scale", found="a scale beside data", allowed="data alone: its rows scatter as they do"

@@ -183,7 +183,7 @@ class Totals:
 
     @property
     def rounding(self) -> FloatArray:
-        """Upper bound on the rounding error of `scatter`, which may be all of it if rewards hardly vary.
+        """Upper bound on the rounding error of `scatter`. If rewards hardly vary, it may be as large as `scatter`.
 
         The squares have a relative error of at most `loss / 2`. The sum has an error of at most `loss / 2` times sum
         |x|, so the squared sum over n has an error of at most `loss` times the squares (Cauchy-Schwarz).

@@ -66,7 +66,7 @@ def _on_segment(point: FloatArray, start: FloatArray, end: FloatArray) -> bool:
 
 
 def stated_alone(problem: Problem) -> Problem:
-    """The problem at its middle step: all questions of a site become copies of its own, and copies cost nothing."""
+    """The problem at its middle step: all questions of a site become copies of the site's own, which cost nothing."""
     weights, columns = problem.weights.copy(), step_columns(problem)
     for places in columns:
         weights[:, places] = weights[:, places[stated_step(columns.shape[1], problem.weight_refine), None]]

@@ -286,7 +286,10 @@ class Policy(ABC):
         return np.asarray(most)
 
     def blocked(self, state: State) -> BoolArray:
-        """`(..., agent)`: whether the agent has no answer and can get none: an idle agent has weight in its mix."""
+        """`(..., agent)`: whether the agent has no answer and cannot get one.
+
+        That is so if an idle agent has weight in the agent's mix.
+        """
         undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
         if not self.idle or self.problem.horizon is not None:
             return np.zeros_like(undecided)
@@ -348,7 +351,7 @@ class Policy(ABC):
         return over
 
     def statuses(self, state: State) -> NDArray[np.str_]:
-        """`(..., agent)`: how the study ended, or stands, for every agent, as values of `OutcomeStatus`."""
+        """`(..., agent)`: the status of every agent's question, as values of `OutcomeStatus`."""
         answered = state.active.sum(axis=-2) <= self.problem.top
         accepted = np.zeros_like(answered) if state.accepted is None else state.accepted
         over = np.broadcast_to(state.finished[..., None], answered.shape)
@@ -428,7 +431,7 @@ class Policy(ABC):
         )
 
     def set_aside(self, state: State, case: Explanation) -> BoolArray:
-        """`(..., arm, agent)`: arms dropped without being proven worse, since the agent answered within its tolerance.
+        """`(..., arm, agent)`: arms dropped, but not proven worse, by an answer within the tolerance.
 
         Such an answer drops all other arms in one phase. The arms whose score was below the line were set aside.
         """

@@ -96,7 +96,10 @@ class Guardrail:
 
     @classmethod
     def of(cls, problem: Problem, outcome: Outcome, share: float = 1.0) -> Self:
-        """Make the guardrail of an outcome. It may spend `share` of its delta; changes of weights make that smaller."""
+        """Make the guardrail of an outcome.
+
+        The guardrail may spend `share` of the outcome's delta; changes of weights make this share smaller.
+        """
         assert outcome.delta is not None
         expected = replace(outcome, noise=outcome.expected_noise)
         return cls(problem=problem.of_outcome(expected, outcome.delta * share), outcome=outcome)
@@ -192,7 +195,9 @@ class Guardrail:
     def update(
         self, state: GuardState, fresh: Totals, *, alarms_only: bool = False, waiting: BoolArray | None = None
     ) -> GuardState:
-        """The state after another phase with these totals of the outcome. A pair with undrawn cells keeps its wealth.
+        """The state after another phase with these totals of the outcome.
+
+        The wealth of a pair with undrawn cells does not change.
 
         In mid-phase, the agents `waiting (agent,)` have not reported yet. `alarms_only` skips clearings, which take
         longer, for simulations that only count false alarms.
@@ -289,7 +294,9 @@ class Guardrail:
         wealth[betting] = np.where((won >= missing) & model.boosted, line[betting], wealth[betting] + won)
 
     def _imagined(self, past: Totals, pairs: _Pairs, harm: FloatArray | float) -> Totals:
-        """The past, with imagined draws for arms that have none, at the `harm` that a first phase can just prove.
+        """The past, with imagined draws for arms that have none.
+
+        The mean of these draws has the `harm` that a first phase can just prove.
 
         Without these draws, models that use past means as references would expect no harm, and use their widest payoff.
         The harm does not depend on the counts of the phase: in mid-phase some counts are unknown, and bets that are

@@ -30,7 +30,10 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class Playing(Elimination):
-    """Base class of policies that play until the horizon. Subclasses define what is `explored` and what to `keep`."""
+    """Base class of policies that play until the horizon.
+
+    Subclasses define which draws are `explored` and which arms to `keep`.
+    """
 
     supports: ClassVar[frozenset[str]] = Elimination.supports | {"horizon"}
     plays_open: ClassVar[bool] = False  # whether the policy works without a known horizon

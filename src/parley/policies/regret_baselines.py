@@ -97,7 +97,7 @@ class PfUcb(Playing):
 
 @dataclass(frozen=True, kw_only=True)
 class PfUcbEnhanced(PfUcb):
-    """`pf-ucb` in which agents with a larger expected loss from an arm draw it less often, and the others more."""
+    """`pf-ucb` in which agents with a larger expected loss from an arm draw it less often, and other agents more."""
 
     name: ClassVar[str] = "pf-ucb-enhanced"
     proven: ClassVar[bool] = True

@@ -233,7 +233,7 @@ class Reports(Expectations):
         return self.stated_variance is not None or self.assumes_gaussian or self.variance_is_mean
 
     def flaw(self, count: int, total: float, square: float) -> Flaw | None:
-        """The impossible part of one cell of a report: "sums" or "squares", and what is allowed. None if possible."""
+        """What is impossible in one cell of a report ("sums" or "squares"), and what is allowed; None if nothing is."""
         return plausibility.flaw(count, total, square, self.low, self.high)
 
     @abstractmethod

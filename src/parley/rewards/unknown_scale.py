@@ -124,7 +124,8 @@ class UnknownScale(RewardModel):
     def cell_variances(self, past: Totals) -> FloatArray:
         """Each group's variance, shrunk towards that of the next wider group; the squared guess if nothing was drawn.
 
-        Groups range from all cells over those of one agent to single cells, and stop at the cells that share a scale.
+        The groups are all cells, then the cells of one agent, then single cells; the last groups used are the cells
+        that share a scale.
         """
         scatter, degrees = past.scatter, np.maximum(past.counts - 1, 0).astype(np.float64)
         each: FloatArray = np.full(past.counts.shape, self.first_variance)
@@ -231,7 +232,7 @@ class UnknownScale(RewardModel):
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray:
         """`(arm, agent)`: upper bounds on variances from past scatter, the same for all arms of an agent.
 
-        It is the largest bound over the agent's arms, since an arm's rare large rewards may not have occurred yet.
+        Each is the largest bound over the agent's arms, since an arm's rare large rewards may not have occurred yet.
         """
         axes = self.shared_axes
         scatter, lost = _pooled(past.scatter, axes), _pooled(past.rounding, axes)

@@ -176,7 +176,7 @@ def draw_boxes(
 ) -> None:
     """Draw boxplots of one colour, one for each of `values`, at the positions `places`.
 
-    Boxes have the quartiles as ends; whiskers extend by up to 1.5 times their distance.
+    Boxes have the quartiles as ends; whiskers extend by up to 1.5 times the distance of the quartiles.
     """
     drawn = panel.boxplot(
         list(values),

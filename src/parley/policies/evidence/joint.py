@@ -16,7 +16,7 @@ from parley.policies.evidence.wealth import LOWEST, Wealth, scores
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
 STEEPNESS = 0.7  # exponent of the shares: 0 is the union bound; larger values trust the first phase's leaders more
-LEAST_CHANCE = 1e-3  # least chance of an arm to be a loser after the first phase, and on that not to be
+LEAST_CHANCE = 1e-3  # least chance of an arm to be a loser after the first phase, and not to be one
 ROUNDING = 1e-9  # bets aim this far beyond the line, since the line is computed from rounded sums
 
 

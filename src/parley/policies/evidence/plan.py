@@ -1,4 +1,4 @@
-"""How evidence racing plans a phase: the cheapest draws expected to bring every losing arm to its line.
+"""How evidence racing plans a phase: with the cheapest draws that should rule out every losing arm.
 
 The guarantee does not depend on plans: its proof holds for all counts that depend only on the past.
 """

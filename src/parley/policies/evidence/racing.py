@@ -49,10 +49,10 @@ class EvidenceRacing(Elimination):
     `caution`. If stated, phases grow as fast as that number of rounds requires. By default it follows from what a round
     costs in days (`round_days`), and is 5 if that is unknown. `precision`: standard error of every mixed mean after the
     first phase, as a share of `largest_gap`. `growth`: the largest factor by which a phase multiplies the samples spent
-    so far. `smallest_growth`: the smallest such factor; 1.03 by default, less in long studies. `optimism`: plan as if
-    gaps were this many standard errors larger than estimated (added in squares). `caution`: what saving a round is
-    worth; a larger value makes phases larger and rounds fewer. `gap_scale`: a gap you expect, as a share of
-    `largest_gap`; tunes the bounds on gaps and the default of `rounds`.
+    so far. `smallest_growth`: the smallest factor by which a phase multiplies the samples spent so far; 1.03 by
+    default, less in long studies. `optimism`: plan as if gaps were this many standard errors larger than estimated
+    (added in squares). `caution`: what saving a round is worth; a larger value makes phases larger and rounds fewer.
+    `gap_scale`: a gap you expect, as a share of `largest_gap`; tunes the bounds on gaps and the default of `rounds`.
     """
 
     name: ClassVar[str] = "evidence"
@@ -328,7 +328,7 @@ class EvidenceRacing(Elimination):
 
     @once
     def _stuck(self) -> BoolArray | None:
-        """`(agent,)`: agents that cannot be settled, because an idle agent has weight in their mix or they do not ask.
+        """`(agent,)`: agents that cannot be settled: an idle agent has weight in their mix, or they do not ask.
 
         None if no agent is idle or has left, or if answers are not joint.
         """

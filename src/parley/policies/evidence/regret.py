@@ -1,4 +1,4 @@
-"""Evidence racing for regret: the same race, planned and ended by the cost of draws and of wrong answers.
+"""Evidence racing for regret: the costs of draws and of wrong answers decide what to draw and when to stop.
 
 Bets, opponents and wealth are those of `evidence`. Four things differ. The line follows from what a wrong answer would
 cost until the horizon. In plans, a draw costs its expected regret. A contrast is explored only while exploring it is
@@ -44,7 +44,7 @@ REGRET_TEMPERS = {
 TIME_GROWTH = {4: 20.0, 5: 20.0, 6: 15.0, 7: 10.0, 8: 10.0}
 
 ACCURACIES = (0.05, 0.05)  # relative gaps of the solves, each of which starts from the previous solution
-LEADER_COST = 2.0  # factor on the expected loss of a leader's draw, since a leader is played for long phases
+LEADER_COST = 2.0  # factor on the expected loss of a leader's draw, as leaders are played for long phases
 SURPRISE = 1.25  # gaps are assumed smaller by this factor, since a wrong leader would be played for a long time
 RARE = 2.0  # squared ranges, over a cell's draws, by which the variance of its rewards may be underestimated
 LEAST_COST = 1e-4  # assumed cost of a draw without regret, relative to the most expensive draw
@@ -142,7 +142,10 @@ class EvidenceRegret(Playing, EvidenceRacing):
         return np.asarray(self.worth * self.remaining(state.counts)[..., None, None, :] * excess)
 
     def contrasts(self, state: Wealth) -> Contrasts:
-        """As in `evidence`, but an arm races until it is ruled out, even after it reached an earlier, lower line."""
+        """As in `evidence`, but bets against an arm go on until it is ruled out.
+
+        They go on even after the arm has reached an earlier, lower line.
+        """
         usual = super().contrasts(state)
         undecided = state.active.sum(axis=-2, keepdims=True) > 1
         live = np.broadcast_to((state.active & undecided)[..., None, :, :], usual.live.shape)
@@ -184,7 +187,10 @@ class EvidenceRegret(Playing, EvidenceRacing):
         )
 
     def keep(self, before: State, after: State) -> BoolArray:  # noqa: ARG002
-        """Drop arms on their line; if the leader itself is on its line, drop only the leader in this phase."""
+        """Drop the arms that have reached their line.
+
+        If the leader is one of them, drop only the leader in this phase.
+        """
         assert isinstance(before, Lined)
         undecided = before.active.sum(axis=-2, keepdims=True) > 1
         out = before.active & undecided & (before.phase > 0)[..., None, None]
@@ -227,7 +233,10 @@ class Costs:
 
 
 def draw_costs(problem: Problem, state: State) -> Costs:
-    """Estimate the costs of draws: estimated gaps to the leader, for candidates with a standard error added in squares.
+    """Estimate the costs of draws.
+
+    A draw costs the arm's estimated gap to the leader; for candidates, the standard error of the gap is added in
+    squares.
 
     A draw of the leader costs its expected loss to candidates that may be better: the sum over candidates of E max(gap,
     0), with the gap normal around its estimate. This expected loss is added to the cost of all other arms too, and so
@@ -308,7 +317,9 @@ def exploration(
 def worthwhile(
     problem: Problem, contrasts: Contrasts, worth: FloatArray, state: State, costs: Costs, temper: Temper
 ) -> tuple[FloatArray, BoolArray]:
-    """The cheapest plan in which no contrast costs more than its worth, `(batch, arm, agent)`, and the cells it draws.
+    """The cheapest plan in which no contrast costs more than its worth.
+
+    Returns its draws and which cells it draws, `(batch, arm, agent)` each.
 
     Contrasts whose share of the cost exceeds their `worth (..., opponent, arm, agent)` are dropped. Fewer contrasts
     then share the cost of the plan, so this repeats until every share is within its worth.

@@ -41,7 +41,7 @@ ROUNDING = 1e-9  # subtracted from the log of every share, so that rounding neve
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs(Wealth):
-    """Wealth, including that of ordered pairs; the slots of `log_wealth` hold the wealth of the leaders' pairs."""
+    """Wealth with that of all ordered pairs; the slots of `log_wealth` hold the wealth of the leaders' pairs."""
 
     log_pairs: FloatArray  # (..., row, arm, agent): for "the arm does not beat the row's by the tolerance or more"
     rows: IntArray | None = None  # (..., row, agent): the arms that may be answers; None if all may
@@ -125,7 +125,7 @@ def _estimates(problem: Problem, state: Pairs) -> FloatArray:
 
 
 def closed(problem: Problem) -> BoolArray:
-    """`(arm, 1)`: whether an arm is dormant or withdrawn; such an arm is no answer, nor is an answer compared to it."""
+    """`(arm, 1)`: whether an arm is dormant or withdrawn; no answer contains such an arm or is compared with it."""
     return np.isin(problem.arms, problem.dormant)[:, None]
 
 
@@ -255,8 +255,8 @@ def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances
         v = phase.contrasts(bets.opponents)[1]
         closes = found.between & found.closed_by(problem, state.log_pairs - line, np.where(drawn, v, np.inf))
         bets, last = replace(bets, closes=closes), last | closes
-    # A pair that is two standard errors on the losing side does not bet: it would only lose wealth. In a last look
-    # every pair bets, since there is nothing to save for.
+    # A pair that is two standard errors on the losing side does not bet: it would only lose wealth. In a last look such
+    # a pair bets too, since there is nothing to save for.
     betting = bets.live & drawn & ((bets.gap + 2 * bets.error > 0) | last)
     return replace(state, log_pairs=paid(problem, phase, bets, betting, line))
 

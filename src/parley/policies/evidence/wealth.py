@@ -36,7 +36,7 @@ class Wealth(State):
     information: FloatArray  # (..., arm, agent): sum over phases of 1 / largest variance
     gap_at_least: FloatArray  # (..., arm, agent): the best bound on the gap so far, at least 0
     ranks: IntArray | None = None  # (..., arm, agent): the last phase's order, -1 for arms that were out; None if N = 1
-    log_shares: FloatArray | None = None  # (..., arm, agent): arms' shares in joint answers; None without these
+    log_shares: FloatArray | None = None  # (..., arm, agent): in joint answers; None for other answers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class Contrasts:
     lines: FloatArray | None = None  # (..., 1, arm, agent): what bets aim at, if slots have lines of their own
     horizon: FloatArray | None = None  # with a tolerance, V at which the question closes; NaN to bet on the gap
     log_shares: FloatArray | None = None  # (..., row, arm, agent): log shares of pairs, if shares move
-    closes: BoolArray | None = None  # whether this is the pair's last look, in which it stakes all but a small part
+    closes: BoolArray | None = None  # whether this is the pair's last look, in which it stakes nearly all it has
 
     def take(self, chosen: IntArray) -> Self:
         """Select some of the replications in a batch."""
