@@ -79,7 +79,7 @@ class Covariate:
 
         `then` holds the slopes that were known before the previous phase. They also adjust the people who were assigned
         to this phase while the previous one waited for outcomes: the first outcomes of these people may arrive before
-        the last outcomes of that phase, and theta must be fixed before anybody's outcome is known.
+        the last outcomes of that phase, and theta must be fixed before any outcome of these people is known.
         """
         theta, x0 = self.fixed(slopes)
         totals, after = pairs.adjusted(theta, x0), slopes.added(pairs)

@@ -129,7 +129,7 @@ class SourceFailed(ParleyError):
 
 
 class StorageUnavailable(ParleyError):
-    """The database did not answer, or did not answer in time; the same request may be sent again."""
+    """The database did not answer, or not in time; the same request may be sent again."""
 
 
 class Interrupted(ParleyError):

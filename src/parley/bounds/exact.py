@@ -30,7 +30,10 @@ class MeanContrasts:
     divergence: Divergence
 
     def rivals(self, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """kl to the nearest means that close a gap, `(contrast, cell)`, and a lower bound on each g, `(contrast,)`."""
+        """Find the nearest means that close each gap, given the draws of every cell.
+
+        Returns kl to these means, `(contrast, cell)`, and a lower bound on each rate g, `(contrast,)`.
+        """
         means = self.divergence.inside(self.means)[None, :]
         per = self.coefficients / np.maximum(draws, SMALLEST)[None, :]
         low, high = np.zeros(len(self.floors)), np.full(len(self.floors), 1e-12)

@@ -347,7 +347,7 @@ def faster_growing(
 
 
 def contrast_payoff(bets: Bets, *, boosted: bool) -> FloatArray:
-    """`(bet,)`: the log payoff of sub-Gaussian contrasts of known variance; `boosted` needs exactly Gaussian ones."""
+    """`(bet,)`: the log payoff of sub-Gaussian contrasts of known variance; `boosted` needs Gaussian contrasts."""
     root = np.sqrt(bets.variance)
     if boosted:
         return gaussian_payoff(bets, bets.contrast / root)

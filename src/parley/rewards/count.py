@@ -143,7 +143,9 @@ class Count(RewardModel):
         return count_flaw(count, total, square)
 
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray:
-        """`(arm, agent)`: the largest bound over an agent's arms, since their means move together; inf without draws.
+        """`(arm, agent)`: upper bounds on variances, the same for all arms of an agent; inf without draws.
+
+        The largest bound of an agent's arms serves all of them, since their means move together.
 
         The bound is raised until the tails of a normal distribution with this variance cover the Poisson tails.
         """

@@ -193,7 +193,7 @@ class UnknownScale(RewardModel):
         return (variances * fresh.per_draw) @ np.square(weights), self._least(degrees, weights)
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
-        """The summary of a phase, whose weight depends on its draws alone, since the scale is unknown."""
+        """The summary of a phase. The phase's weight depends on its counts alone, since the scale is unknown."""
         known = super().summary(Totals.zero(past.counts.shape), fresh, weights)
         estimated, degrees = self._fresh_mixed(fresh, weights)
         return replace(known, estimated=estimated, degrees=np.where(estimated < HIDDEN_MIX, degrees, 0.0))

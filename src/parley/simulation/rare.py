@@ -284,7 +284,7 @@ class Tie:
 
 
 def hardest_ties(problem: Problem) -> list[Tie]:
-    """Truths with N - 1 clearly better arms, two arms tied at the boundary, and the others clearly worse or tied too.
+    """Truths with N - 1 clearly better arms, two arms tied at the boundary, and all others clearly worse or tied too.
 
     >>> [tie.words for tie in hardest_ties(Problem(arms=3, weights=[[1.0]]))]
     ['two arms tie', 'all arms below the top tie']

@@ -95,7 +95,10 @@ class Comparison:
 
     @property
     def own(self) -> str:
-        """The inference of the study, or the name of its policy."""
+        """The study's own key in `Compared.studies`.
+
+        The key is the study's inference, or its policy's name if there is no choice of inference.
+        """
         return next(iter(self.rows[0].studies))
 
     @property

@@ -299,7 +299,7 @@ _OWN, _ALONE = "own", "alone"
 
 
 def _same_question(problem: Problem, moved: Problem) -> str | None:
-    """The key of a varied problem that is simulated anyway: the study's own, or every agent alone; else None."""
+    """The key of known results for a varied problem: those of the study itself, or of every agent alone; else None."""
     if any(getattr(moved, key) != getattr(problem, key) for key in ("delta", "horizon", "rho")):
         return None
     if np.array_equal(moved.weights, problem.weights):

@@ -43,7 +43,7 @@ ROUNDING = 1e-9  # subtracted from the log of every share, so that rounding neve
 class Pairs(Wealth):
     """Wealth with that of all ordered pairs; the slots of `log_wealth` hold the wealth of the leaders' pairs."""
 
-    log_pairs: FloatArray  # (..., row, arm, agent): for "the arm does not beat the row's by the tolerance or more"
+    log_pairs: FloatArray  # (..., row, arm, agent): bets on "the arm does not beat the row's by the tolerance or more"
     rows: IntArray | None = None  # (..., row, agent): the arms that may be answers; None if all may
     shares: FloatArray | None = None  # (..., row, arm, agent): what a pair may give away; None if shares do not move
 
