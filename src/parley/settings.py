@@ -269,7 +269,7 @@ def above_zero(key: str, value: Any, _arms: Names, _agents: Names) -> float:
 
 
 def within(least: float, most: float, allowed: str = "") -> Check:
-    """A check that a value is a number from `least` to `most`; errors may state `allowed` instead of these limits."""
+    """A check that a value is a number from `least` to `most`; errors state `allowed`, if given, instead."""
 
     limits = {"minimum": least, "maximum": most}
     return Limited(lambda key, value, _arms, _agents: checks.within(key, value, least, most, allowed), limits)

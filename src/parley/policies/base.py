@@ -1,7 +1,8 @@
 """The interface of policies: three pure functions over `(..., arm, agent)` arrays, and the state that they pass along.
 
-state = policy.start(batch=()) () for a live study, (R,) for R replications quotas = policy.plan(state) integers: draws
-wanted in this phase, all 0 once finished state = policy.update(state, totals) the phase's results, a `Totals`
+    state  = policy.start(batch=())        () for a live study, (R,) for R replications
+    quotas = policy.plan(state)            integers: draws wanted in this phase, all 0 once finished
+    state  = policy.update(state, totals)  the phase's results, a `Totals`
 
 A policy never samples, sleeps, logs or opens a socket. The simulator, a live coordinator, a planner and an audit that
 replays a finished study all run the same code. `plan` is a function of the state alone.
@@ -609,7 +610,7 @@ def nth_largest(values: FloatArray, n: int, among: BoolArray) -> FloatArray:
 
 
 def best_estimates(mixed: FloatArray, among: BoolArray, top: int) -> BoolArray:
-    """`(..., arm, agent)`: the `top` arms `among` these with the best estimates; ties go to the arm listed first."""
+    """`(..., arm, agent)`: the `top` arms of `among` with the best estimates; ties go to the arm listed first."""
     order = np.argsort(np.where(among, -mixed, np.inf), axis=-2, kind="stable")
     return np.asarray(among & (np.argsort(order, axis=-2, kind="stable") < top))
 

@@ -145,9 +145,8 @@ class Count(RewardModel):
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray:
         """`(arm, agent)`: upper bounds on variances, the same for all arms of an agent; inf without draws.
 
-        The largest bound of an agent's arms serves all of them, since their means move together.
-
-        The bound is raised until the tails of a normal distribution with this variance cover the Poisson tails.
+        The largest bound of an agent's arms serves all of them, since their means move together. It is raised until the
+        tails of a normal distribution with this variance cover the Poisson tails.
         """
         share = LEVEL / 4 / past.counts.size
         most, line = largest_mean(past.sums, past.counts, share), 2 * math.log(math.pi * (phases + 1)) - math.log(share)

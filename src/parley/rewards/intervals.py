@@ -359,7 +359,7 @@ class PhaseContrasts:
     past: Totals
     fresh: Totals
     line: float  # log(1 / level) of a single pair
-    scale: float  # a gap that is expected
+    scale: float  # an expected gap
 
     def both(self, values: FloatArray) -> FloatArray:
         """`(..., opponent, arm, agent)`: the value of the opponent plus that of the arm, from `(..., arm, agent)`."""

@@ -46,12 +46,14 @@ class EvidenceRacing(Elimination):
     """Evidence racing. No option can break the guarantee; options trade samples for rounds.
 
     `rounds`: about how many rounds you can afford, 3 to 8; sets the defaults of `precision`, `growth`, `optimism` and
-    `caution`. If stated, phases grow as fast as that number of rounds requires. By default it follows from what a round
-    costs in days (`round_days`), and is 5 if that is unknown. `precision`: standard error of every mixed mean after the
-    first phase, as a share of `largest_gap`. `growth`: the largest factor by which a phase multiplies the samples spent
-    so far. `smallest_growth`: the smallest factor by which a phase multiplies the samples spent so far; 1.03 by
-    default, less in long studies. `optimism`: plan as if gaps were this many standard errors larger than estimated
-    (added in squares). `caution`: what saving a round is worth; a larger value makes phases larger and rounds fewer.
+    `caution`. If stated, phases grow as fast as that number of rounds requires. By default it follows from what a
+    round costs in days (`round_days`), and is 5 if that is unknown.
+    `precision`: standard error of every mixed mean after the first phase, as a share of `largest_gap`.
+    `growth`: the largest factor by which a phase multiplies the samples spent so far.
+    `smallest_growth`: the smallest factor by which a phase multiplies the samples spent so far; 1.03 by default, less
+    in long studies.
+    `optimism`: plan as if gaps were this many standard errors larger than estimated (added in squares).
+    `caution`: what saving a round is worth; a larger value makes phases larger and rounds fewer.
     `gap_scale`: a gap you expect, as a share of `largest_gap`; tunes the bounds on gaps and the default of `rounds`.
     """
 

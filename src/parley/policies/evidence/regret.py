@@ -66,9 +66,9 @@ class EvidenceRegret(Playing, EvidenceRacing):
 
     `rounds`: about how many rounds you can afford, 4 to 8 (7 by default); sets `precision`, `growth` (here of what
     exploration costs, not of samples), `optimism` and `caution`, as in `evidence`, and how fast phases get longer.
-    `smallest_growth`: the smallest factor by which a phase multiplies the time played so far. `loss`: the regret that
-    wrong answers may cost, in units of the cost of one more nat of evidence. `worth`: a contrast is explored only while
-    exploring it costs at most `worth` times the loss expected otherwise.
+    `smallest_growth`: the smallest factor by which a phase multiplies the time played so far.
+    `loss`: the regret that wrong answers may cost, in units of the cost of one more nat of evidence.
+    `worth`: a contrast is explored only while exploring it costs at most `worth` times the loss expected otherwise.
     """
 
     name: ClassVar[str] = "evidence-regret"
