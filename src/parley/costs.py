@@ -6,9 +6,9 @@ known (`delay`). Plans are compared by `day_cost * days + sum price * draws`, wh
 states none of these settings.
 
 Time is a price too. For any *shares* `s >= 0` that add up to 1, the toll `day_cost * s_n / rate_n` on every draw of
-agent n turns time into prices, and the least cost at these prices is a lower bound (docs/planning.md). The solver
-updates shares and multipliers `lam` in the same step: the bound that they prove, `sum sqrt((c + toll) (A lam))`, is
-jointly concave in both.
+agent n turns time into prices, and the least cost at these prices is a lower bound on the cost of any plan
+(docs/planning.md). The solver updates shares and multipliers `lam` in the same step: the bound that shares and
+multipliers prove, `sum sqrt((c + toll) (A lam))`, is jointly concave in both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DIGITS = 12  # significant digits of relative prices, so that multiplying all pr
 
 
 def days_needed(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
-    """`(...,)`: days that the slowest agent needs for `draws (..., arm, agent)`; infinite with draws at a rate of 0.
+    """`(...,)`: days that the slowest agent needs for `draws (..., arm, agent)`; infinite for draws at a rate of 0.
 
     >>> days_needed(np.array([[4, 6], [2, 6]]), np.array([1.0, 3.0])).tolist()
     6.0
@@ -36,7 +36,7 @@ def days_needed(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
 
 
 def agent_days(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
-    """`(..., agent)`: days that each agent needs for `draws (..., arm, agent)`; infinite with draws at a rate of 0."""
+    """`(..., agent)`: days that each agent needs for `draws (..., arm, agent)`; infinite for draws at a rate of 0."""
     loads = draws.sum(axis=-2)
     idle = np.where(loads > 0, np.inf, 0.0)
     return np.asarray(np.divide(loads, rates, out=idle, where=np.broadcast_to(rates > 0, loads.shape)))

@@ -1,10 +1,10 @@
 """Covariates: what is known about a person before an arm is assigned. Pairs (y, x) go in, ordinary totals come out.
 
-In every phase a site reports y' = y - theta (x - x0) instead of y. Theta and x0 are fixed before the phase's first
-outcome: from the site's own earlier phases, or from past data. Arms are assigned at random, independently of x, so the
-means of all arms of a site shift equally, by -theta (E x - x0). Evidence compares arms within a phase, where an equal
-shift cancels (docs/covariates.md). So no policy and no test needs to know about covariates, and any theta is valid: a
-bad one only adds variance.
+In every phase a site reports y' = y - theta (x - x0) instead of the outcome y; x is the covariate. Theta and x0 are
+fixed before the phase's first outcome: from the site's own earlier phases, or from past data. Arms are assigned at
+random, independently of x, so the means of all arms of a site shift equally, by -theta (E x - x0). Evidence compares
+arms within a phase, where an equal shift cancels (docs/covariates.md). So no policy and no test needs to know about
+covariates, and any theta is valid: a bad one only adds variance.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from parley.validation.checks import BoolArray, FloatArray, IntArray
 LARGEST_X = 1e15  # largest absolute value of a covariate; beyond it, differences between people lose precision
 FEWEST_DEGREES = 3.0  # degrees of freedom; with fewer, a slope cannot be distinguished from chance
 CONSTANT = 1e-12  # scatter of x relative to its sum of squares; anything below is rounding error
-LEFT = 0.01, 100.0  # limits on the scatter expected in the next phase, relative to this phase's
+LEFT = 0.01, 100.0  # limits on `Totals.left`: the scatter expected in the next phase, relative to this phase's
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,7 +79,7 @@ class Covariate:
 
         `then` holds the slopes that were known before the previous phase. They also adjust the people who were assigned
         to this phase while the previous one waited for outcomes: the first outcomes of these people may arrive before
-        the last outcomes of that phase, and theta must be fixed before them.
+        the last outcomes of that phase, and theta must be fixed before any outcome of these people is known.
         """
         theta, x0 = self.fixed(slopes)
         totals, after = pairs.adjusted(theta, x0), slopes.added(pairs)
@@ -171,8 +171,8 @@ class Pairs:
     def left(self, theta: FloatArray, following: FloatArray) -> FloatArray:
         """`(..., agent)`: the scatter under `following`, the next phase's theta, relative to that under `theta`.
 
-        Policies use this ratio to size the next phase. Otherwise the second phase of a site that learns its slope would
-        be sized for unadjusted outcomes. Draws without an x keep their scatter.
+        Policies use this ratio to size the next phase. Without it, the second phase of a site that learns its slope
+        would be sized for unadjusted outcomes. Draws without an x keep their scatter.
         """
         now, then = (
             _over_arms(self.yy - by * (2 * self.xy - by * self.xx))
@@ -226,7 +226,7 @@ class Slopes:
     xx: FloatArray  # pooled scatters, as in `Pairs`
     xy: FloatArray
     yy: FloatArray
-    size: FloatArray  # sum of squares of x, to distinguish scatter from rounding error
+    size: FloatArray  # sum of squares of x, to tell scatter from rounding error
     x0: FloatArray  # mean x of the first phase in which any x is known; NaN before
 
     @classmethod

@@ -29,7 +29,7 @@ class ParleyError(Exception):
 
 
 class InvalidInput(ParleyError, ValueError):
-    """A wrong value that the caller can correct: its key, what was found, what is allowed. Commands exit with status 2.
+    """A wrong value that the caller can correct, with its key and what is allowed. Commands exit with status 2.
 
     >>> print(InvalidInput("delta", found=2.0, allowed="a number strictly between 0 and 1"))
     delta: found 2.0; allowed: a number strictly between 0 and 1
@@ -55,7 +55,7 @@ class InvalidStudy(InvalidInput):
 
 
 class UnknownName(InvalidInput):
-    """An unknown name; the message lists the known names and suggests a similar one, if any.
+    """A name is unknown; the message lists the known names and suggests a similar one, if any.
 
     >>> print(UnknownName("policy", "wcp", ["wcpe", "uniform"]))
     policy: found 'wcp'; allowed: one of uniform, wcpe. Did you mean wcpe?
@@ -91,7 +91,7 @@ class ImpossibleReport(InvalidInput):
 
 
 class IllegalMove(ParleyError):
-    """An event that is not allowed in the study's stage: `reason` is a code, `words` the message for people."""
+    """An event that the study's stage does not allow. `reason` is a code, and `words` is the message for people."""
 
     def __init__(self, message: str, *, reason: str = "illegal-move", words: str = "") -> None:
         super().__init__(message)
@@ -99,7 +99,7 @@ class IllegalMove(ParleyError):
 
 
 class BrokenChain(ParleyError):
-    """A record of a log was changed, dropped, moved or cut off; the message names the record and the evidence."""
+    """A record of a log was changed, removed, moved or cut off; the message names the record and the evidence."""
 
 
 class DamagedJournal(ParleyError):
@@ -129,7 +129,7 @@ class SourceFailed(ParleyError):
 
 
 class StorageUnavailable(ParleyError):
-    """The database did not answer, or did not answer in time; the same request may be sent again."""
+    """The database did not answer, or not in time; the same request may be sent again."""
 
 
 class Interrupted(ParleyError):
@@ -160,7 +160,7 @@ class Blocked(Unreachable):
 
 
 class NotAllowed(CoordinatorError):
-    """The token is missing, unknown or revoked, or its role does not allow this."""
+    """The token is missing, unknown or revoked, or its role does not allow the request."""
 
 
 class NotThere(CoordinatorError):
@@ -202,7 +202,7 @@ class NotConverged(ParleyError):
 
 
 class OtherResults(InvalidInput):
-    """A results folder that belongs to another sweep; nothing in it is changed."""
+    """The results folder belongs to another sweep; nothing in it is changed."""
 
 
 class MissingPackage(InvalidInput):
@@ -218,11 +218,11 @@ class MissingPackage(InvalidInput):
 
 
 class EngineFailed(ParleyError):
-    """A sweep's workers were lost repeatedly. Results finished before that are kept."""
+    """A sweep lost its workers repeatedly. The results that were already finished are kept."""
 
 
 class NoRoom(ParleyError):
-    """A file could not be written because the disk is full. Files written before it are kept."""
+    """A file could not be written because the disk is full. Files that were already written are kept."""
 
 
 @contextmanager

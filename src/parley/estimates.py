@@ -22,7 +22,7 @@ from parley.validation.checks import BoolArray, FloatArray, IntArray
 
 EVERY = slice(None)
 PART = 10_000  # contrasts processed together, to bound memory
-SUSPICIOUS = 0.01  # p-values below this are reported as a change
+SUSPICIOUS = 0.01  # p-values below this count as a sign of change
 
 WORDS = (
     "the intervals from low to high hold simultaneously for all agents, arms, differences and phases with probability "
@@ -38,14 +38,14 @@ class Estimate:
     """Estimates of the means, or of their differences from the mean of a reference arm: `(..., arm, agent)` each."""
 
     value: FloatArray  # from all draws
-    low: FloatArray  # ends of the interval that holds jointly and at all phases; infinite without data
+    low: FloatArray  # ends of the interval that holds jointly at all phases; infinite without data
     high: FloatArray
     error: FloatArray  # the usual standard error, for fixed-time intervals
     least: float = -math.inf  # the smallest possible value, by the range of the rewards
     most: float = math.inf
 
     def __post_init__(self) -> None:
-        # Clipping to the possible values loses nothing: the truth is one of them.
+        # Clipping to the possible values loses no coverage: the true value is possible.
         for name in ("low", "high"):
             object.__setattr__(self, name, self.possible(getattr(self, name)))
 
@@ -75,8 +75,8 @@ class Estimate:
 class Change:
     """Test of whether differences change from phase to phase (Cochran's Q), for the pair whose phases agree least.
 
-    People read it as a diagnostic: it uses the usual approximations and is not part of the guarantee. `p` is adjusted
-    for the number of pairs (Holm).
+    The test is a diagnostic: it uses the usual approximations and is not part of the guarantee. `p` is adjusted for the
+    number of pairs (Holm).
     """
 
     p: float
@@ -109,7 +109,7 @@ class Estimates:
     """Estimates of all means and, computed on demand, of their differences from the leader and from the control."""
 
     problem: Problem
-    agents: tuple[str, ...]  # whose estimates these are
+    agents: tuple[str, ...]  # the agents whose mixed means are estimated
     leader: IntArray  # (..., agent): the arm with which the others are compared
     mean: Estimate
     every: ContrastSummary  # (phase, ..., arm, agent): summary of each phase's means
@@ -154,7 +154,7 @@ class Estimates:
 
     @once
     def change(self) -> Change | None:
-        """Test of change in a single study: the pair whose phases agree least, or None if no pair has two phases."""
+        """Test whether differences change from phase to phase in one study; None if no pair of arms has two phases."""
         if not self.agents:
             return None
         problem, found = self.problem, []
@@ -223,12 +223,12 @@ def joint_count(problem: Problem) -> int:
 
 
 def joint_line(problem: Problem) -> float:
-    """The threshold of a single interval: log(1 / its share of delta)."""
+    """The threshold of a single interval: log(1 / share), where share is its part of delta."""
     return math.log(joint_count(problem)) - math.log(problem.delta)
 
 
 def leading(problem: Problem, totals: Totals, among: BoolArray | None = None) -> IntArray:
-    """`(..., agent)`: index of the arm with the best estimate, of those in `among` if given; 0 without data."""
+    """`(..., agent)`: index of the arm with the best estimate, among the arms in `among` if given; 0 without data."""
     known = problem.drawn(totals.counts) if among is None else problem.drawn(totals.counts) & among
     return np.asarray(np.argmax(np.where(known, problem.mixed(totals.means), -np.inf), axis=-2))
 
@@ -279,7 +279,8 @@ def _in_parts(
 ) -> Interval:
     """Compute intervals for a few agents at a time.
 
-    Computing them all at once would take 100 MB in a large study, and all would iterate as often as the slowest one.
+    Computing them all at once would take 100 MB in a large study, and every interval would iterate as often as the
+    slowest one.
     """
     *others, agents = summary.contrast.shape
     width = max(1, PART // math.prod(others))

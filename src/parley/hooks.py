@@ -51,7 +51,7 @@ class Command:
     name: str  # "ring" is `parley ring`, "admin bells" is `parley admin bells`
     target: str  # "package.module:function"
     help: str
-    part: str = "More commands"  # the heading it is listed under in `parley --help`
+    part: str = "More commands"  # heading of the command in `parley --help`
 
     def load(self) -> click.Command:
         """Import and return the click command."""
@@ -65,15 +65,17 @@ class Edge:
 
     name: ClassVar[str]
     summary: ClassVar[str]  # what the edge offers a user, as listed by `parley doctor`
-    docs: ClassVar[str] = ""  # where it is documented; for Parley's own: page and anchor of a section of docs/
-    # The extras of Parley that install its packages, each with its purpose. `parley doctor` lists the edge even without
-    # them; using it then raises an error that names the extra, as `parley.errors.need` does.
+    docs: ClassVar[str] = ""  # where it is documented; for Parley's own edges: page and anchor in docs/
+    # The extras of Parley that install the packages the edge needs, each with its purpose. `parley doctor` lists the
+    # edge even if they are missing; using the edge then raises an error that names the extra, as `parley.errors.need`
+    # does.
     extras: ClassVar[tuple[tuple[str, str], ...]] = ()
     commands: ClassVar[tuple[Command, ...]] = ()
-    # What `parley admin restore` says about the edge: which of its data no backup contains, and how to recover them.
+    # What `parley admin restore` says about the edge: which of the edge's data no backup contains, and how to recover
+    # them.
     not_restored: ClassVar[str] = ""
-    # The folder of its message catalogs, with files named like Parley's own: `de.po`, `trial.po`, `de_trial.po`. They
-    # only add messages: for a message that Parley has too, Parley's wording is used.
+    # The folder of the edge's message catalogs, with files named like Parley's own: `de.po`, `trial.po`, `de_trial.po`.
+    # They only add messages: for a message that Parley has too, Parley's wording is used.
     catalogs: ClassVar[Path | None] = None
 
     def options(self, command: str) -> Sequence[click.Option]:
@@ -92,16 +94,16 @@ class Edge:
         return False
 
     def judge_of_stamps(self, options: Mapping[str, Any]) -> Callable[[Stamp], datetime] | None:
-        """A function with which `parley verify` checks a time stamp of the log and gets its time; None for no check.
+        """A function by which `parley verify` checks a time stamp in the log and reads its time; None for no check.
 
-        The function raises `BrokenChain` for a stamp that the trusted authority did not sign. Without this check a
+        The function raises `BrokenChain` for a stamp that the trusted authority did not sign. Without this check a time
         stamp proves nothing, since an administrator can add any stamp to a log. `parley verify` itself checks that
         every stamp belongs to a record of the log.
         """
         return None
 
     def server_settings(self) -> type[EdgeSettings] | None:
-        """Settings that the edge adds to `parley serve`: options, environment variables and docs; None for none."""
+        """Settings that the edge adds to `parley serve` (options, environment variables, docs), or None."""
         return None
 
     def tables(self) -> Schema | None:
@@ -117,7 +119,7 @@ class Edge:
         return ()
 
     def service(self, context: Context) -> Service | None:
-        """The edge's part of one running coordinator: its state, its background work, its actions after a commit.
+        """The edge's part of one running coordinator: its state, its background work, and its actions after a commit.
 
         The hook is called once per coordinator, before it starts. Handlers get the service by
         `call.context.service(ITS_CLASS)`.
@@ -138,14 +140,14 @@ class Edge:
     def engines(self) -> Mapping[str, Callable[[Engine, ExitStack], Crew]]:
         """Engines of sweeps by name, each a function that opens a crew and registers its clean-up on the stack.
 
-        Results must not depend on the engine: a cell of a sweep carries everything that it needs.
+        Results must not depend on the engine, so each cell of a sweep carries everything that it needs.
         """
         return {}
 
 
 @cache
 def edges() -> tuple[Edge, ...]:
-    """All edges: Parley's own, then those of installed packages, each in alphabetical order. Read once per process.
+    """All edges: Parley's own, then those of installed packages, each sorted by name. Read once per process.
 
     >>> all(isinstance(one, Edge) for one in edges())
     True

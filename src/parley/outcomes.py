@@ -1,7 +1,7 @@
 """Outcomes observed beside the primary one: guardrails, which stop a harmful arm, and secondary outcomes.
 
-`[noise]` describes the primary outcome, which alone decides the answer. Each entry of `[[outcomes]]` describes another,
-with the same keys for its reward model, its own error probability and a role. docs/outcomes.md explains them.
+`[noise]` describes the primary outcome, which alone decides the answer. Each entry of `[[outcomes]]` describes another
+outcome, with the same keys for its reward model, its own error probability and a role. docs/outcomes.md explains them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GUARDRAIL, SECONDARY = "guardrail", "secondary"
 ROLES, DIRECTIONS, ALARMS = (GUARDRAIL, SECONDARY), ("higher", "lower"), ("stop", "propose")
 LONGEST_NAME, LONGEST_QUESTION, MOST_OUTCOMES = 40, 200, 20
 LONGEST_DELAY = 36_500.0  # days
-USUAL_MARGINS = 3.0  # assumed mean harm of the control, in margins: a margin is rarely more than a third of it
+USUAL_MARGINS = 3.0  # assumed mean harm of the control, in margins: a margin is rarely more than a third of that harm
 # Names that columns, form fields and document keys already use.
 RESERVED = frozenset(
     {"primary", "outcome", "outcomes", "reward", "arm", "agent", "site", "stratum", "key", "person", "phase", "count"}
@@ -97,7 +97,7 @@ class Outcome:
     noise: RewardModel = field(default_factory=Gaussian)  # reward model of this outcome
     margin: float | None = None  # guardrail: how much worse than the control an arm may be, at least 0
     limit: float | None = None  # guardrail, instead of a margin: how bad an arm's mean may be
-    delta: float | None = None  # guardrail: its own error probability
+    delta: float | None = None  # guardrail: its error probability, separate from the study's
     on_alarm: str | None = None  # guardrail: "stop" or "propose"; "stop" unless given
     question: str = ""  # what a site's page asks; the name unless given
     words: tuple[str, ...] = ()  # what a site's page calls 1 and 0
@@ -172,7 +172,7 @@ class Outcome:
 
     @property
     def expected_noise(self) -> RewardModel:
-        """The reward model; if it states no mean, one is assumed from the guardrail's margin or limit.
+        """The reward model. If it states no mean, the guardrail's margin or limit suggests one.
 
         >>> from parley.rewards import Binary
         >>> guardrail = {"role": "guardrail", "better": "lower", "margin": 0.02, "delta": 0.05}
@@ -188,7 +188,7 @@ class Outcome:
         return self.noise.expecting(best + worse * min(USUAL_MARGINS * self.margin, (high - low) / 2))
 
     def check_problem(self, control: str | None, dormant: Sequence[str], shape: tuple[int, int]) -> None:
-        """Raise unless the outcome fits the study: a margin needs a control that is open from the start."""
+        """Raise unless the outcome fits the study. A margin needs a control that is open from the start."""
         if self.margin is not None and (control is None or control in dormant):
             found = "a margin without a control" if control is None else f"a control that is not open, {control}"
             allowed = "control = the name of an arm that is open from the start, or a limit instead of a margin"
@@ -219,7 +219,7 @@ def checked_words(key: str, words: Sequence[str], noise: RewardModel) -> tuple[s
 
 
 def outcome_keys() -> dict[str, Key]:
-    """The documented keys of an [[outcomes]] entry: its own, and `kind` on behalf of all keys of [noise]."""
+    """The documented keys of an [[outcomes]] entry: its own keys, and `kind`, which stands for all keys of [noise]."""
     about = "its reward model: this and all other keys of `[noise]`, as there"
     return OWN_KEYS | {"kind": replace(noise_keys()["kind"], meaning=about)}
 
@@ -265,7 +265,7 @@ def _made(document: Mapping[str, Any], model: Any) -> Outcome:
 
 
 def _renamed(error: InvalidInput, name: str) -> InvalidInput:
-    """An error about [noise] or a section [outcomes], reworded to name the outcome."""
+    """Reword an error about [noise] or a section [outcomes] so that it names the outcome."""
     key = error.key.replace("noise.", f"outcomes.{name}.").replace("[noise]", f"[[outcomes]] {name}")
     key = key.replace("[outcomes]", f"[[outcomes]] {name}") if "[[" not in key else key
     section = key.startswith("outcomes.") and not key.startswith(f"outcomes.{name}.")

@@ -1,8 +1,8 @@
 """`Problem` is what is known in advance; `Instance` adds the true means, which only nature knows.
 
-Arrays are `(..., arm, agent)`; `weights[n, m]` is the weight of agent n's reward in agent m's mixed reward, so
-columns sum to 1 and `mixed_means = means @ weights` (paper, Section 1; the sentence above its Algorithm 1
-transposes W by mistake).
+Arrays are `(..., arm, agent)`; `weights[n, m]` is the weight of agent n's reward in agent m's mixed reward, so columns
+sum to 1 and `mixed_means = means @ weights` (paper, Section 1; the paper's sentence above Algorithm 1 transposes W by
+mistake).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Problem(Tabular, StudySettings):
     >>> problem
     <Problem: 3 arms, 2 agents, delta = 0.1, top 1, gaussian rewards>
 
-    As a data frame, a problem is its weights: a row for every agent and mix.
+    As a data frame, a problem is the table of its weights, with a row for every pair of agent and mix.
     """
 
     arms: tuple[str, ...]  # may be given as a number of arms, or any sequence of names
@@ -86,9 +86,10 @@ class Problem(Tabular, StudySettings):
         self._check_between()
 
     def _check_between(self) -> None:
-        """Check that the other settings allow what `between` does with people who come between phases."""
+        """Check that the other settings allow how `between` treats people who come between phases."""
         if self.between == "leading" and self.kits:
-            # Everybody outside the study gets the leading arm, so unmasking one of them would reveal which arm leads.
+            # Everybody outside the study gets the leading arm, so unmasking one such person would reveal which arm
+            # leads.
             allowed = '"outside" or "assign" with sites.kits: people on the leading arm would tell which one it is'
             raise InvalidInput("sites.between", found='"leading"', allowed=allowed)
         if self.between != "assign":
@@ -98,7 +99,8 @@ class Problem(Tabular, StudySettings):
             return
         if self.rho is not None:
             # Privacy would hold, since each person is still in one release only. But each stratum gets its own noise,
-            # and the plan, shortened by the people already assigned, would promise more precision than both give.
+            # and the plan, shortened by the people already assigned, would promise more precision than both strata
+            # together give.
             allowed = '"outside" or "leading" with privacy.rho: two groups have twice the noise of one'
             raise InvalidInput("sites.between", found='"assign"', allowed=allowed)
 
@@ -119,7 +121,10 @@ class Problem(Tabular, StudySettings):
         object.__setattr__(self, "noise", adjusted.private(each))
 
     def _covariate_rule(self, outcomes: RewardModel) -> Covariate | None:
-        """The rule by which sites adjust outcomes for the covariate, if any; raises if it does not suit outcomes."""
+        """The rule by which sites adjust outcomes for the covariate, or None.
+
+        Raise if the rule does not suit the outcomes.
+        """
         if self.covariate is None:
             return None
         ends, center, theta = self.covariate_range, self.covariate_center, self.covariate_theta
@@ -147,12 +152,12 @@ class Problem(Tabular, StudySettings):
         )
 
     def _adjusted(self, outcomes: RewardModel, rule: Covariate) -> RewardModel:
-        """The reward model of adjusted outcomes. If the slope is stated, the first phase is adjusted too."""
+        """The reward model of adjusted outcomes. If the slope is stated, it adjusts the first phase too."""
         left = 1.0 if rule.learns else min(1 - self.covariate_correlation**2, MOST_LEFT)
         return adjusted_model(outcomes, rule.moves, squares=self.rho is None, first_left=left)
 
     def _check_roles(self) -> None:
-        """Check the agents that only ask or only draw, and the steps of weights in doubt.
+        """Check which agents only ask or only draw, and the steps of weights in doubt.
 
         An agent that asks nothing gets a copy of the first question: a copy costs no draws and no share of delta, so no
         other code has to know who asks.
@@ -237,7 +242,7 @@ class Problem(Tabular, StudySettings):
 
     @once
     def draws(self) -> BoolArray:
-        """`(agent,)`: which agents are sites. The others only ask: they have no draws, tokens or reports.
+        """`(agent,)`: which agents are sites. All other agents only ask: they have no draws, tokens or reports.
 
         >>> problem = Problem(arms=2, weights=[[1, 0, 0.5], [0, 1, 0.5], [0, 0, 0]], asks_only=["agent 3"])
         >>> problem.draws.tolist(), problem.sites
@@ -247,7 +252,7 @@ class Problem(Tabular, StudySettings):
 
     @once
     def asks(self) -> BoolArray:
-        """`(agent,)`: which agents ask a question. The others only draw, and get no answer."""
+        """`(agent,)`: which agents ask a question. All other agents only draw, and get no answer."""
         return ~np.isin(self.agents, self.draws_only)
 
     @once
@@ -280,7 +285,7 @@ class Problem(Tabular, StudySettings):
 
     @property
     def alone(self) -> FloatArray:
-        """The weights if every site counted only its own rewards; the weights of further questions do not change."""
+        """The weights as if every site counted only its own rewards. The weights of further questions do not change."""
         return np.where(self.draws, np.eye(self.agent_count), self.weights)
 
     @property
@@ -305,23 +310,24 @@ class Problem(Tabular, StudySettings):
 
     @once
     def questions(self) -> BoolArray:
-        """`(agent,)`: True for one agent per distinct question: the first that asks with that column of weights.
+        """`(agent,)`: True for one agent per distinct question: the first agent that asks with that column of weights.
 
         >>> Problem(arms=2, weights=[[0.5, 0.5, 0.2], [0.5, 0.5, 0.8], [0, 0, 0]]).questions.tolist()
         [True, False, True]
         """
-        # Compared as bytes: `np.unique` sorts copies of the matrix, a second and 100 MB for 2,000 agents. Adding 0.0
-        # turns -0.0 into 0.0. Reversed, so that the first agent of every question overwrites the later ones.
+        # Columns are compared as bytes: `np.unique` would sort copies of the matrix, a second and 100 MB for 2,000
+        # agents. Adding 0.0 turns -0.0 into 0.0. The order is reversed, so that the first agent of every question
+        # overwrites the later ones.
         asking = np.flatnonzero(self.asks & ~self.finer)[::-1].tolist()
         places = {(self.weights[:, place] + 0.0).tobytes(): place for place in asking}
         first = np.zeros(self.agent_count, dtype=np.bool_)
         first[list(places.values())] = True
-        # The policy may close a finer question while a copy of that question is open, so both count.
+        # The policy may close a finer question while a copy of that question is open, so both count as questions.
         return first | self.finer
 
     @once
     def finer(self) -> BoolArray:
-        """`(agent,)`: which agents ask at a finer step of weights in doubt, which matters only where answers change."""
+        """`(agent,)`: which agents ask at a finer step of weights in doubt; it matters only where answers change."""
         steps, found = len(self.weight_steps), np.zeros(self.agent_count, dtype=np.bool_)
         if self.weight_refine:
             stated = stated_step(steps, self.weight_refine)
@@ -356,8 +362,8 @@ class Problem(Tabular, StudySettings):
         """`(..., arm, agent)`: variances of mixed means after `counts` draws; huge where a weighted cell has no draws.
 
         `variances` are those of single rewards, one number or `(..., arm, agent)`; by default, the reward model's.
-        Where reports are private, each of the `releases` of a cell's sum added noise. With other `weights (agent, mix)`
-        the result is `(..., arm, mix)`.
+        Where reports are private, noise was added in each of the `releases` of a cell's sum. With other `weights
+        (agent, mix)` the result is `(..., arm, mix)`.
 
         >>> problem = Problem(arms=2, weights=[[0.8, 0.3], [0.2, 0.7]])
         >>> problem.mixed_variances(np.array([[10, 10], [10, 40]])).round(4).tolist()
@@ -381,14 +387,14 @@ class Problem(Tabular, StudySettings):
     def of_outcome(self, outcome: Outcome, delta: float | None = None) -> Problem:
         """The problem of another outcome of the same draws, with that outcome's reward model and error probability.
 
-        The covariate and the tolerance are dropped, since they concern only the primary outcome.
+        Covariate and tolerance are dropped, since they concern only the primary outcome.
         """
         unadjusted = {row.name: row.default_value for row in SETTINGS.values() if row.section == "covariate"}
         own = {"noise": outcome.noise, "delta": self.delta if delta is None else delta, "tolerance": 0.0}
         return self.with_(**unadjusted | own, weight_refine=0)
 
     def with_arms(self, opened: Collection[str], withdrawn: Collection[str]) -> Problem:
-        """The problem after arms were opened and withdrawn, with its share of delta (docs/changes.md).
+        """The problem after arms were opened and withdrawn, with the share of delta it may spend (docs/changes.md).
 
         >>> problem = Problem(arms=["a", "b", "c"], weights=[[1.0]], dormant=["c"])
         >>> later = problem.with_arms(["c"], ["a"])
@@ -405,7 +411,7 @@ class Problem(Tabular, StudySettings):
 
 
 def share_without(arms: int, withdrawn: int) -> float:
-    """The share of delta after some arms were withdrawn; over all possible sets of them, shares sum to at most 1/2.
+    """The share of delta after some arms were withdrawn; the shares of all possible sets of arms sum to at most 1/2.
 
     The other half is for the same sets of arms with other weights (`parley.protocol.lost_sites`).
 
@@ -416,9 +422,10 @@ def share_without(arms: int, withdrawn: int) -> float:
 
 
 def top_gaps(mixed_means: FloatArray, top: int) -> FloatArray:
-    """Top-N gaps `(..., arm, agent)`: from an arm outside the top N to the N-th best, from one inside to the (N+1)-th.
+    """Top-N gaps `(..., arm, agent)`: from arms outside the top N to the N-th best, from arms inside to the (N+1)-th.
 
-    N = 1 gives the gaps of the paper's Section 1; its Appendix D defines the rest. A tie at the boundary gives 0.
+    N = 1 gives the gaps of the paper's Section 1; its Appendix D defines the gaps for larger N. A tie at the boundary
+    gives 0.
 
     >>> top_gaps(np.array([[3.0], [2.5], [1.0]]), top=1).ravel().tolist()
     [0.5, 0.5, 2.0]
@@ -445,7 +452,8 @@ class Drift:
     def shifts(self, steps: Sequence[Any], count: int, means: FloatArray, noise: RewardModel) -> FloatArray:
         """`(count, 1, agent)`: every site's shift in `count` studies; `steps` has a random generator for each step.
 
-        Means stay within the range of rewards: a site stops when its highest or lowest arm reaches an end of the range.
+        Means stay within the range of rewards: a site stops moving when its highest or lowest arm reaches an end of the
+        range.
         """
         agents = means.shape[-1]
         moved = np.full((count, agents), math.fsum(self.given[: len(steps)]))
@@ -477,7 +485,7 @@ class Instance(Tabular):
     history: History | None = (
         None  # past rows to draw from, shifted to the means; the model's own distribution unless given
     )
-    covariate: CovariateTruth | None = None  # how x and outcomes are related; unless given, as the problem states
+    covariate: CovariateTruth | None = None  # relation of x and outcomes; unless given, as the problem states
     outcomes: Mapping[str, FloatArray] = field(default_factory=dict)  # name -> true local means of a further outcome
     correlation: float = 0.0  # of each further outcome with the primary outcome of the same draw
 
@@ -565,7 +573,7 @@ class Instance(Tabular):
         return np.asarray(self._unexplained(self.problem.noise.true_variances(self.means, self.scale)))
 
     def question(self, problem: Problem, phase: int) -> Problem:
-        """The given problem with the arms that are open at the end of a phase."""
+        """The given problem as it is after a phase, with the arms opened and withdrawn until then."""
         acts = (self.opens, self.withdraws)
         opened, withdrawn = ([arm for arm, when in some.items() if when <= phase] for some in acts)
         return problem.with_arms(opened, withdrawn) if opened or withdrawn else problem

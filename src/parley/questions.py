@@ -1,10 +1,11 @@
-"""Questions beside the sites' own: `[[questions]]`, sites that ask nothing, weights in doubt.
+"""Questions besides the sites' own: `[[questions]]`, sites that ask nothing, weights in doubt.
 
 A question is an agent that only asks: its row of the weights is zero, so nobody draws there. Sites and questions become
 one square matrix and two lists of names (`Problem.asks_only`, `Problem.draws_only`); only the study file knows other
 forms of weights. Weights in doubt are a list of matrices, the *steps*: each site that asks has its own question at the
-middle step, and one more at every other step. Finer steps, which halve the distance between two stated steps, are
-questions too, so that each has its share of delta before the study begins. `parley.weight_map` interprets the answers.
+middle step, and one more question at every other step. Finer steps, which halve the distance between two stated steps,
+are questions too, so that each has its share of delta before the study begins. `parley.weight_map` interprets the
+answers.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Asked:
     """A study's questions: its agents (sites first), their weights, and their roles."""
 
     sites: int
-    agents: Any  # as in the study file if there are no further questions
+    agents: Any  # (agent,) names; as in the study file if there are no further questions
     weights: Any
     roles: Mapping[str, Any]  # the settings `asks_only`, `draws_only`, `weight_steps`, `weight_refine` and strata
 
@@ -106,7 +107,7 @@ def asked_by(document: Mapping[str, Any], count: int, folder: Path) -> Asked:
     >>> asked.roles
     {'asks_only': ('country',), 'draws_only': ('agent 2',)}
     """
-    # Checked first: a few numbers in a file could ask for matrices that do not fit into memory.
+    # The size is checked first: a few numbers in a file could ask for matrices that do not fit into memory.
     if (most := most_asked(document, count)) > MOST_ASKED:
         raise InvalidInput("questions", found=f"{most:,} sites and questions", allowed=f"up to {MOST_ASKED:,}")
     section = document.get("weights", {})
@@ -193,7 +194,7 @@ def _with_finer(count: int, halvings: int) -> int:
 def _scenarios(
     section: Mapping[str, Any], sites: int, folder: Path, halvings: int
 ) -> tuple[tuple[str, ...], list[Any], int]:
-    """The steps in `[[weights.scenarios]]` and the finer steps between them; a scenario has the keys of [weights]."""
+    """The steps in `[[weights.scenarios]]` and the finer steps between them. A scenario has the keys of [weights]."""
     given = section["scenarios"]
     for key in section:
         if key not in ("scenarios", "reason", "refine", *STRATA_KEYS):

@@ -33,7 +33,7 @@ BETWEEN_PHASES, COUNTS_ARE = (
     "people who come between phases are treated as: {value}",
     "the counts of reports are {value}",
 )
-# These sentences show a value as a word, so the words are translated too.
+# These sentences contain a value that is a word, so the words are translated too.
 CHOICES = {BETWEEN_PHASES: ("leading", "assign"), COUNTS_ARE: ("exact", "flexible")}
 SHOWN = [phrase(word, of=sentence) for sentence, words in CHOICES.items() for word in words]
 MOST_HALVINGS = 6  # how often the distance between two steps of weights in doubt may be halved
@@ -54,7 +54,7 @@ TYPES: dict[type, tuple[str, str]] = {  # type -> its name for people, and in JS
 class Key:
     """One key of the study file: the types it accepts, its meaning and its default (both in Markdown).
 
-    The reader of the file, the form for a new study and the tables of docs/study-file.md share this row.
+    The parser of the file, the form for a new study and the tables of docs/study-file.md all use this row.
 
     >>> Key(kinds=(int, list), meaning="how many arms, or their names", default=REQUIRED).allowed
     'a whole number or a list'
@@ -81,7 +81,7 @@ class Key:
 
     @property
     def allowed(self) -> str:
-        """The accepted types in words."""
+        """The accepted types, in words for people."""
         return " or ".join(words for words, _ in self._types)
 
     @property
@@ -142,7 +142,7 @@ Check = Callable[[str, Any, Names, Names], Any]  # (key, value, arms, agents) ->
 
 @dataclass(frozen=True)
 class Limited:
-    """A check that also states its limits as JSON Schema keywords, for editors."""
+    """A check together with its limits as JSON Schema keywords, for editors."""
 
     check: Check
     limits: Mapping[str, Any]
@@ -155,8 +155,8 @@ class Limited:
 class Setting(Key):
     """One setting: its key in the study file, its default, its check, and the texts about it."""
 
-    name: str = ""  # the attribute's name, also in documents
-    key: str = ""  # in the study file; the same as the name unless given
+    name: str = ""  # name of the attribute and of the key in stored documents
+    key: str = ""  # name of the key in the study file; the same as `name` unless given
     section: str = ""  # of the study file; empty if the key is outside of any section
     default_value: Any
     check: Check
@@ -269,7 +269,7 @@ def above_zero(key: str, value: Any, _arms: Names, _agents: Names) -> float:
 
 
 def within(least: float, most: float, allowed: str = "") -> Check:
-    """A check that a value is a number from `least` to `most`; `allowed` replaces these limits in the error."""
+    """A check that a value is a number from `least` to `most`; errors state `allowed`, if given, instead."""
 
     limits = {"minimum": least, "maximum": most}
     return Limited(lambda key, value, _arms, _agents: checks.within(key, value, least, most, allowed), limits)
@@ -320,7 +320,7 @@ def questions(most: int, longest: int) -> Check:
 
 
 def key_mask(most: int) -> Check:
-    """A check of a mask for keys, which has at least one `#` (a digit) or `@` (a letter), or is empty."""
+    """A check of a mask for people's keys: empty, or text with at least one `#` (a digit) or `@` (a letter)."""
 
     def check(key: str, value: Any, arms: Names, agents: Names) -> str:
         mask: str = text(most)(key, value, arms, agents)
@@ -374,7 +374,7 @@ COLUMNS = (
 
 
 def column_name(key: str, value: Any, arms: Names, agents: Names) -> str:
-    """Check the name of a column, which must differ from the names of the columns that tables already have."""
+    """Check the name of a column, which must differ from the names that tables already use."""
     name: str = text(60)(key, value, arms, agents)
     if not name.strip() or name != name.strip() or name.lower() in COLUMNS or "," in name:
         allowed = f"a name without outer spaces and commas, and none of {', '.join(COLUMNS)}"
@@ -399,7 +399,7 @@ def two_numbers(key: str, value: Any, arms: Names, agents: Names) -> list[float]
 
 
 def any_per_agent(key: str, value: Any, arms: Names, agents: Names) -> FloatArray:
-    """Check finite numbers, `(agent,)`, given as one number or one per agent."""
+    """Check finite numbers given as one number or one per agent, and return them as `(agent,)`."""
     words = f"a finite number or {len(agents)} of them (one per agent)"
     array = real_array(key, value, words)
     if array.shape not in ((), (len(agents),)):
@@ -410,20 +410,20 @@ def any_per_agent(key: str, value: Any, arms: Names, agents: Names) -> FloatArra
 
 
 def per_cell(key: str, value: Any, arms: Names, agents: Names) -> FloatArray:
-    """Check numbers of at least 0, `(arm, agent)`, given as one number, one per agent, or a row per arm."""
+    """Check numbers of at least 0, given as one number, one per agent, or a row per arm; returns `(arm, agent)`."""
     shape = (len(arms), len(agents))
     words = f"a number, {shape[1]} numbers (one per agent), or {shape[0]} rows (arms) of {shape[1]} numbers (agents)"
     return _broadcast(key, value, shape, words)
 
 
 def per_agent(key: str, value: Any, _arms: Names, agents: Names) -> FloatArray:
-    """Check numbers of at least 0, `(agent,)`, given as one number or one per agent."""
+    """Check numbers of at least 0, given as one number or one per agent; returns `(agent,)`."""
     return _broadcast(key, value, (len(agents),), f"a number or {len(agents)} numbers (one per agent)")
 
 
 def _broadcast(key: str, value: Any, shape: tuple[int, ...], words: str) -> FloatArray:
     array = real_array(key, value, words)
-    # One number, or the last axes of the shape: these broadcast to all of it.
+    # One number, or the last axes of the shape: these broadcast to the whole shape.
     if array.shape not in (shape[place:] for place in range(len(shape) + 1)):
         raise InvalidInput(key, found=f"numbers of shape {array.shape}", allowed=words)
     possible = (array == 0) | ((array >= SMALLEST_SCALE) & (array <= LARGEST_SCALE))
@@ -431,7 +431,7 @@ def _broadcast(key: str, value: Any, shape: tuple[int, ...], words: str) -> Floa
         wrong = array[~possible][0]
         allowed = f"0, or numbers from {SMALLEST_SCALE:g} to {LARGEST_SCALE:g}"
         raise InvalidInput(key, found=f"{wrong:g}", allowed=allowed)
-    return np.broadcast_to(np.array(plain(array)), shape)  # a view: one price for a million cells is one number
+    return np.broadcast_to(np.array(plain(array)), shape)  # a view: one price for a million cells stays one number
 
 
 def plain(value: Any) -> Any:
@@ -742,7 +742,10 @@ class StudySettings:
         }
 
     def refuse(self, who: str, supported: frozenset[str], hint: str | None = None) -> None:
-        """Raise if `who` does not support a given setting that affects decisions, so that none is silently ignored."""
+        """Raise if `who` does not support a given setting that affects decisions.
+
+        Otherwise the setting would be silently ignored.
+        """
         for name, value in self.non_default().items():
             row = SETTINGS[name]
             if row.affects_decisions and value not in row.always_supported and name not in supported:
@@ -759,7 +762,7 @@ class StudySettings:
 
 
 def why_largest_gap(gap: float) -> str:
-    """An explanation of `largest_gap`: what it is, why a study needs it, and a value that suffices for `gap`.
+    """A sentence on what `largest_gap` is and why a study needs it, with a value that suffices for `gap`.
 
     >>> why_largest_gap(2.31).rpartition(": ")[2]
     'largest_gap = 2.4 would do'

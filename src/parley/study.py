@@ -122,7 +122,7 @@ TRUTH = {
     "min_gap": Key(kinds=NUMBER, meaning="generate: draw again until every gap is at least this large", default="0.05"),
 }
 
-# The recipe draws again until the gaps are wide enough. After this many attempts, `min_gap` counts as impossible.
+# The recipe repeats its draw until all gaps are wide enough; after this many attempts, `min_gap` counts as impossible.
 MAX_DRAWS = 10_000
 
 
@@ -140,7 +140,7 @@ def _sections() -> dict[str, dict[str, Key]]:
 # Section -> its keys, in the order of the docs; "" holds the keys outside of any section.
 SECTIONS = _sections()
 REPEATED = frozenset({"outcomes", "questions"})  # sections [[name]], of which there may be several
-# Other people's names for our keys, in lower case: from bandit papers, A/B testing tools and trial software.
+# The names that bandit papers, A/B testing tools and trial software use for our keys, in lower case.
 NEIGHBOURS: dict[str, tuple[str, ...]] = {
     word: places
     for places, words in {
@@ -170,7 +170,7 @@ NEIGHBOURS: dict[str, tuple[str, ...]] = {
 
 
 def meant(section: str, key: str) -> str | None:
-    """A suggestion for an unknown key: our name for another field's word, or the section that has the key; or None.
+    """A suggestion for an unknown key: our name for it, or the section to which it belongs; None if there is neither.
 
     >>> meant("", "budget"), meant("", "alpha"), meant("noise", "sigma")
     ('Did you mean max_samples?', 'Did you mean delta, or alpha in [weights]?', 'Did you mean scale?')
@@ -189,7 +189,7 @@ def meant(section: str, key: str) -> str | None:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of the study file, made from `SECTIONS`, with which editors complete, explain and check keys.
+    """The JSON Schema of the study file, made from `SECTIONS`. Editors use it to complete, explain and check keys.
 
     Rules that depend on other keys (how many names, which keys belong to a kind) are left to `parse_study`.
 
@@ -220,7 +220,7 @@ def json_schema() -> dict[str, Any]:
 
 A_SECTION, SEVERAL = Key(kinds=(dict,), meaning="a section"), Key(kinds=(list,), meaning="sections")
 MOST_ARMS = 100_000
-MOST_DOTS = 16  # in one key; ours have one dot, and the time that tomllib takes is quadratic in their number
+MOST_DOTS = 16  # in one key: ours have one dot, and tomllib takes quadratic time in the number of dots
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,7 +290,7 @@ def read_toml(text: str) -> dict[str, Any]:
     """
     for place, line in enumerate(text.splitlines(), start=1):
         pieces = re.split(r"[,{]", line) if line.count(".") > MOST_DOTS else ()
-        # Only dots of keys count: those of headers, and those before an equals sign.
+        # Only dots of keys count: dots in headers, and dots before an equals sign.
         header = line.lstrip().startswith("[")
         if any(piece.split("=")[0].count(".") > MOST_DOTS for piece in pieces if header or "=" in piece):
             raise InvalidInput(
@@ -340,7 +340,7 @@ def _toml_key(key: str) -> str:
 
 
 def _toml_value(value: Any) -> str:
-    """A value as TOML, on one line except for the rows of a matrix."""
+    """A value as TOML: on one line, but with one line per row of a matrix."""
     match value:
         case str():
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -410,7 +410,8 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
 def paper_means(problem: Problem, *, seed: int = 0, min_gap: float = 0.05) -> FloatArray:
     """The paper's recipe (Appendix E): Gaussian means over their Frobenius norm, drawn until no gap is below `min_gap`.
 
-    It uses NumPy's legacy generator: seed 0 with 6 arms and 3 agents gives exactly the instance of the paper's tables.
+    NumPy's legacy generator is used, so seed 0 with 6 arms and 3 agents gives exactly the instance of the paper's
+    tables.
     """
     above_zero("truth.min_gap", min_gap)
     generator = np.random.RandomState(whole("truth.seed", seed, 0, LARGEST_SEED))
@@ -491,7 +492,10 @@ def _covariate(section: Mapping[str, Any], problem: Problem) -> CovariateTruth:
 
 
 def _resampled(section: Mapping[str, Any], problem: Problem, folder: Path) -> Instance:
-    """The instance made from a table of past draws: their means, shifted by the effects, and their scatter."""
+    """The instance made from a table of past draws.
+
+    It has the means of these draws, shifted by the effects, and their scatter.
+    """
     if "scale" in section:
         raise InvalidInput(
             "truth.scale", found="a scale beside data", allowed="data alone: its rows scatter as they do"
@@ -536,7 +540,7 @@ def _resampled(section: Mapping[str, Any], problem: Problem, folder: Path) -> In
 
 
 def _phases(key: str, acts: Mapping[str, Any], problem: Problem) -> dict[str, int]:
-    """Check the phase in which each arm is opened or withdrawn; raises unless enough arms remain for an answer."""
+    """Check the phase in which each arm is opened or withdrawn. Raises unless enough arms remain for an answer."""
     possible = [arm for arm in problem.arms if (arm in problem.dormant) is (key == "truth.opens")]
     for arm in acts:
         if arm not in possible:
@@ -565,7 +569,7 @@ def _drift(section: Mapping[str, Any]) -> Drift | None:
 
 
 def _step(key: str, value: Any) -> float:
-    """Check how far the means move in one step: any number that a mean can be."""
+    """Check how far means move in one step: any number is allowed that a mean may be."""
     step = number(key, value)
     if not abs(step) <= LARGEST_SCALE:
         raise InvalidInput(key, found=step, allowed=f"numbers up to {LARGEST_SCALE:g}")
@@ -573,10 +577,10 @@ def _step(key: str, value: Any) -> float:
 
 
 def _within(instance: Instance, *, stated: bool) -> Instance:
-    """The instance, after checking that no gap exceeds `largest_gap`, on which W-CPE's guarantee relies.
+    """The instance, after checking that no gap exceeds `largest_gap`; W-CPE's guarantee relies on this.
 
-    If the study file states no `largest_gap` and a gap exceeds the default, it becomes the range of the means: no mix
-    of them can have a larger gap.
+    If the study file states no `largest_gap` and a gap exceeds the default, `largest_gap` becomes the range of the
+    means: no mix of means can have a larger gap.
     """
     problem = instance.problem
     widest = float(top_gaps(instance.mixed_means, problem.top).max())

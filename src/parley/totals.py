@@ -1,4 +1,4 @@
-"""Totals, the only statistic of rewards in Parley: their number, their sum, and the sum of their squares.
+"""Totals, the only statistic of rewards in Parley: the number of rewards, their sum, and the sum of their squares.
 
 Simulations draw these totals, agents report them, phases add them up and policies receive them. Totals of several parts
 of a study add up with `+`, in any order.
@@ -23,10 +23,10 @@ UNIT = 2.0**-52  # twice the largest relative rounding error of one float64 oper
 class Totals:
     """Counts, sums and sums of squares of rewards: `(..., arm, agent)` in a study, `(arm,)` in one agent's report.
 
-    `squares` is None if the reward model does not need them. `left` is None unless sites state how much scatter they
-    expect in their next phase: later plans and stakes depend on it. A sum of totals has no `left`. `between` holds the
-    totals of people who were assigned before the phase began but count in it (docs/changes.md): a separate stratum,
-    whose arms are compared only with each other.
+    `squares` is None if the reward model does not need them. `left` is the scatter that sites expect in their next
+    phase, on which later plans and stakes depend; None if sites do not state it, and in a sum of totals. `between`
+    holds the totals of people who were assigned before the phase began but count in it (docs/changes.md): a separate
+    stratum, in which arms are compared only with each other.
 
     >>> one, two = Totals.of([[1.0, 2.0], []]), Totals.of([[3.0], [5.0]])
     >>> both = one + two
@@ -183,10 +183,10 @@ class Totals:
 
     @property
     def rounding(self) -> FloatArray:
-        """Upper bound on the rounding error of `scatter`, which may be all of it if rewards hardly vary.
+        """Upper bound on the rounding error of `scatter`. If rewards hardly vary, it may be as large as `scatter`.
 
         The squares have a relative error of at most `loss / 2`. The sum has an error of at most `loss / 2` times sum
-        |x|, so its square over n has one of at most `loss` times the squares (Cauchy-Schwarz).
+        |x|, so the squared sum over n has an error of at most `loss` times the squares (Cauchy-Schwarz).
         """
         return np.asarray(2 * self.loss * self.require_squares())
 
@@ -207,7 +207,7 @@ def _alike(one: FloatArray | None, other: FloatArray | None) -> bool:
 
 
 def _joined(columns: Sequence[FloatArray | None], arms: int) -> FloatArray | None:
-    """`(arm, agent)`: the `left` of every agent, 1 for agents that state none; None if no agent states any."""
+    """`(arm, agent)`: the `left` of every agent, with 1 for an agent that states none; None if no agent states any."""
     if all(column is None for column in columns):
         return None
     return np.stack([np.ones(arms) if column is None else column for column in columns], axis=-1)

@@ -3,8 +3,8 @@
 Between two neighbouring steps every weight is linear, and so is every difference of mixed means. So an answer that is
 right at both steps is right between them, within the same tolerance. If two neighbouring steps have different answers,
 nothing follows for the weights between them: a third arm may be best midway. The map says only that the answer changes
-there. Finer steps, if the study has them, are decided only there; elsewhere their answers follow from the neighbours
-(`halfway`).
+there. Finer steps, if the study has them, are decided only there; elsewhere the answer at a finer step follows from its
+neighbours (`halfway`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def halfway(problem: Problem) -> list[IntArray]:
     """Agents of each finer question and its two neighbours, `(finer question, 3)` per level, coarsest level first.
 
     After a study was re-weighed, the weights of a question may no longer lie between those of its neighbours. Then its
-    answer does not follow from theirs, and the question is omitted.
+    answer does not follow from its neighbours' answers, and the question is omitted.
     """
     columns, weights, levels = step_columns(problem), problem.weights.T, list[IntArray]()
     for level in reversed(range(problem.weight_refine)):
@@ -66,7 +66,7 @@ def _on_segment(point: FloatArray, start: FloatArray, end: FloatArray) -> bool:
 
 
 def stated_alone(problem: Problem) -> Problem:
-    """The problem at its middle step: all questions of a site become copies of its own, and copies cost nothing."""
+    """The problem at its middle step: all questions of a site become copies of the site's own, which cost nothing."""
     weights, columns = problem.weights.copy(), step_columns(problem)
     for places in columns:
         weights[:, places] = weights[:, places[stated_step(columns.shape[1], problem.weight_refine), None]]
@@ -93,7 +93,7 @@ class WeightMap:
     """
 
     agent: str
-    questions: tuple[str, ...]  # the agent that asks at each step; `agent` itself at the middle one
+    questions: tuple[str, ...]  # the agent that asks at each step; `agent` itself at the middle step
     asked: tuple[str, ...] = ()  # the agents of all steps, including finer steps that the map omits
     steps: tuple[str, ...]  # the names of the steps
     arms: tuple[Arms | None, ...]  # the answer at each step; None without an answer
@@ -142,7 +142,7 @@ class WeightMap:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The map as JSON: steps with their answers, ranges with one answer each, and the sentence."""
+        """The map as JSON: the steps with their answers, the ranges with one answer each, and the map's sentence."""
         return {
             "agent": self.agent,
             "questions": list(self.asked),

@@ -29,7 +29,7 @@ WEIGHT_KEYS = {  # kind -> the keys that it reads
     "matrix": ("matrix", "file"),
     "nested": ("mix",),
 }
-STRATA_KEYS = ("site_of", "stratum_of")  # with any kind: the strata that each agent belongs to
+STRATA_KEYS = ("site_of", "stratum_of")  # with any kind: the site and the stratum of each agent
 EVERY_KIND = ("kind", "reason", *STRATA_KEYS)
 
 KERNELS = ("rbf", "cosine")
@@ -161,7 +161,7 @@ class WeightPath:
     """
 
     weights: FloatArray  # the study's own weights
-    draws: BoolArray  # (agent,): who has rewards; a question keeps its weights
+    draws: BoolArray  # (agent,): which agents have rewards; the weights of other agents' questions never change
     axis: str  # what the values mean, in words
     values: tuple[float, ...]  # ascending
     stated: FloatArray  # (agent,): the value of the study's own weights
@@ -180,7 +180,7 @@ class WeightPath:
             stated[sites] = alphas
             axis, low = "alpha", 0.0
         values = {round(value, 6) for value in np.linspace(low, 1.0, STEPS).tolist()}
-        # If all sites share one alpha, it is on the path exactly, so that the study's own weights are.
+        # If all sites share one alpha, that alpha is added, so that the study's own weights lie exactly on the path.
         same = {round(value, 6) for value in stated[sites].tolist()}
         return cls(
             weights=weights,
@@ -238,7 +238,7 @@ def nested(site_of: Sequence[str], stratum_of: Sequence[str], mix: ArrayLike) ->
 
 
 def strata_of(section: Mapping[str, Any], agents: int) -> dict[str, tuple[str, ...]]:
-    """The checked settings `site_of` and `stratum_of` of a [weights] section; empty if it states none.
+    """The checked settings `site_of` and `stratum_of` of a [weights] section; empty if the section has neither.
 
     >>> strata_of({"site_of": ["A", "A"], "stratum_of": ["young", "old"]}, 2)
     {'site_of': ('A', 'A'), 'stratum_of': ('young', 'old')}
@@ -284,7 +284,7 @@ def similarity(matrix: ArrayLike) -> FloatArray:
 
 
 def features(vectors: ArrayLike, *, kernel: str = "rbf", bandwidth: float = 1.0) -> FloatArray:
-    """Similarity weights from one feature vector per agent.
+    """Weights in proportion to the similarity of agents' feature vectors, one vector per agent.
 
     `rbf` is exp(-|a - b|^2 / (2 bandwidth^2)); `cosine` is the cosine of the angle, with negative values taken as 0.
 
@@ -310,7 +310,7 @@ def features(vectors: ArrayLike, *, kernel: str = "rbf", bandwidth: float = 1.0)
 
 
 def population(shares: ArrayLike) -> FloatArray:
-    """Weights by share: all agents ask for the arm that is best for the population, so all columns hold its shares.
+    """Weights by share: all agents ask for the arm that is best for the population, so all columns are its shares.
 
     >>> population([3, 1]).tolist()
     [[0.75, 0.75], [0.25, 0.25]]
@@ -322,7 +322,7 @@ def population(shares: ArrayLike) -> FloatArray:
 
 
 def from_file(path: Path) -> FloatArray:
-    """A matrix from a `.csv` (comma-separated rows) or `.npy` file, row n and column m as in `weights[n, m]`."""
+    """Read a matrix from a `.csv` (comma-separated rows) or `.npy` file; row n, column m is `weights[n, m]`."""
     if not path.is_file():
         raise InvalidInput("weights.file", found=f"no file at {path}", allowed="an existing .csv or .npy file")
     try:

@@ -2,9 +2,9 @@
 
 Draws x resolve a contrast at the rate g(x) = inf sum_i x_i kl(mu_i, lambda_i) over the means lambda that close its gap,
 sum_i a_i lambda_i <= floor. The cheapest x that resolves all contrasts solves a linear program whose constraints are
-cuts; new cuts are made at a point between its solution and the best feasible point. For a multiplier kappa each
-lambda_i minimises kl(mu_i, lambda_i) + kappa a_i / x_i lambda_i (`parley.rewards.divergences`). The dual value sum x kl
-+ kappa (sum a lambda - floor) never exceeds g, so an allocation divided by this value is feasible.
+cuts; new cuts are made at a point between the program's solution and the best feasible point. For a multiplier kappa
+each lambda_i minimises kl(mu_i, lambda_i) + kappa a_i / x_i lambda_i (`parley.rewards.divergences`). The dual value sum
+x kl + kappa (sum a lambda - floor) never exceeds g, so an allocation divided by this value is feasible.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,10 @@ class MeanContrasts:
     divergence: Divergence
 
     def rivals(self, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """kl to the nearest means that close a gap, `(contrast, cell)`, and a lower bound on each g, `(contrast,)`."""
+        """Find the nearest means that close each gap, given the draws of every cell.
+
+        Returns kl to these means, `(contrast, cell)`, and a lower bound on each rate g, `(contrast,)`.
+        """
         means = self.divergence.inside(self.means)[None, :]
         per = self.coefficients / np.maximum(draws, SMALLEST)[None, :]
         low, high = np.zeros(len(self.floors)), np.full(len(self.floors), 1e-12)
@@ -122,8 +125,8 @@ def identified(instance: Instance) -> MeanContrasts:
 def regretted(instance: Instance) -> MeanContrasts:
     """The contrasts of regret minimisation, over draws of an arm by agents for whom it is not best.
 
-    An agent plays its own best arm all the time and so learns its mean without exploring. So only the draws of other
-    agents count. A gap that even the largest possible means of those agents could not close needs no draws.
+    An agent plays its own best arm all the time and so learns the arm's mean without exploring. So only the draws of
+    other agents count. A gap that even the largest possible means of those agents could not close needs no draws.
     """
     problem, gaps, best = instance.problem, instance.gaps, instance.best
     rows, floors, largest = [], [], _divergence(instance).largest

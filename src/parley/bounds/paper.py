@@ -76,7 +76,7 @@ class Bound(Tabular):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Bounds(Tabular):
-    """The bounds of one instance for its `top`; those on regret are None if two arms tie for an agent's very best.
+    """The bounds of one instance for its `top`; bounds on regret are None if two arms tie for an agent's best.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -216,7 +216,7 @@ class RegretUntil:
 
     horizon: int
     log_bound: float  # C* log T; infinite if arms tie for somebody's best
-    not_exploring: float  # regret of drawing all arms equally, to the end
+    not_exploring: float  # regret of drawing all arms equally until the horizon
     value: float  # regret of exploring only what pays; at most the smaller of the two above
     explored: BoolArray  # (arm, agent): arms that are distinguished from the agent's best; others are drawn equally
 

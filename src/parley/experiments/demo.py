@@ -1,4 +1,4 @@
-"""The output of `parley demo`: sentences on why arms are out, how a run ended and what is proven; tables, figures."""
+"""The output of `parley demo`: sentences on why arms are out, how a run ended and what is proven, tables, figures."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -72,7 +72,7 @@ def answer_sentences(certificate: dict[str, Any]) -> Iterator[str]:
 
 
 def comparison_table(title: str, results: Results) -> Table:
-    """A row per policy: samples, rounds and errors; also the lower bound's ratio, money and days where known."""
+    """A row per policy: samples, rounds and errors; also the ratio to the lower bound, money and days where known."""
     drawn = [result.get("samples", result["cost"]) for result in results]
     columns = {
         "policy": [result["policy"] for result in results],
@@ -89,7 +89,7 @@ def comparison_table(title: str, results: Results) -> Table:
 
 
 def regret_comparison_table(title: str, results: Results) -> Table:
-    """A row per policy: regret at the horizon, alone and over the reference, rounds and errors."""
+    """A row per policy: regret at the horizon, its ratio to the reference, rounds and errors."""
     columns = {
         "policy": [result["policy"] for result in results],
         "regret, mean ± sd": [_mean_and_deviation(result["regret"]) for result in results],

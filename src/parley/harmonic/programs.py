@@ -74,7 +74,7 @@ class Programs(ABC):
 
     @abstractmethod
     def repaired(self, allocation: FloatArray, ratios: FloatArray) -> FloatArray:
-        """A feasible allocation near `allocation`; `ratios` are the values of its rows, at most 1 where feasible."""
+        """A feasible allocation near `allocation`; `ratios` are its row values, at most 1 where feasible."""
 
     def _scattered(self, values: FloatArray) -> FloatArray:
         return values if self.variances is None else values * self.variances
@@ -170,7 +170,7 @@ class ContrastPrograms(Programs):
         costs: FloatArray | None = None,
         variances: FloatArray | None = None,
     ) -> ContrastPrograms:
-        """Programs with every arm on its own, as in `ArmPrograms`, but all arms in one, so that a pace couples them.
+        """Programs with every arm on its own, as in `ArmPrograms`, but in one program, so that a pace couples them.
 
         `bounds` are `(programs, arm, agent)`. An arm is its own opponent here and counts twice, so its bound is
         doubled.

@@ -173,7 +173,7 @@ class Tolls:
         return self.pace.charged(costs, self.shares.values, touched)
 
     def move(self, allocation: FloatArray, steps: int) -> None:
-        """Raise the shares of agents that need more days than the average (weighted by shares), lower the others."""
+        """Raise the shares of agents that need more days than the average (weighted by shares), lower all others."""
         days = agent_days(allocation, self.pace.rates)
         usual = (self.shares.values * days).sum(axis=-1, keepdims=True)
         self.shares.move(np.log(days / usual, out=np.zeros_like(days), where=days > 0), steps)
@@ -210,7 +210,7 @@ def newton_polish(matrix: FloatArray, costs: FloatArray, allocation: FloatArray,
         try:
             move = scale * np.linalg.solve(balanced, scale * (costs / y**2 - matrix @ (mu / slack)))
         except np.linalg.LinAlgError:
-            break  # float64 allows no further step; the certificate says how good this one is
+            break  # float64 allows no further step; the certificate says how good the result is
         lam_move = mu / slack - lam + lam / slack * (matrix.T @ move)
         slack_move = -(matrix.T @ move)
         primal = _longest(np.concatenate([y, slack]), np.concatenate([move, slack_move]))

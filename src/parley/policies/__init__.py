@@ -74,7 +74,7 @@ def policy_names() -> list[str]:
 
 
 def policy_class(name: str) -> type[Policy]:
-    """The class of a policy, by the policy's name; imported if another package offers it.
+    """The class of the policy with this name; its module is imported if another package offers the policy.
 
     >>> policy_class("wcpe").__name__
     'Wcpe'

@@ -1,4 +1,4 @@
-"""The interface of policies: three pure functions over `(..., arm, agent)` arrays, and the state that they pass on.
+"""The interface of policies: three pure functions over `(..., arm, agent)` arrays, and the state that they pass along.
 
     state  = policy.start(batch=())        () for a live study, (R,) for R replications
     quotas = policy.plan(state)            integers: draws wanted in this phase, all 0 once finished
@@ -31,7 +31,7 @@ from parley.weight_map import halfway
 ARRAYS = {IntArray: np.int64, FloatArray: np.float64, BoolArray: np.bool_}
 OPTIONAL = {array | None: dtype for array, dtype in ARRAYS.items()}
 DTYPES: dict[Any, type[np.generic]] = {**ARRAYS, **OPTIONAL}  # field type of a state -> dtype of its array
-# Special kinds of guarantees, which pages recognize by these templates.
+# Templates of special guarantees, by which pages recognize them.
 NO_GUARANTEE, NOTED = "NO GUARANTEE: {0}", "{0}, {1}"
 CLAIM = "all answers {0} with probability at least {1:g}"
 RIGHT, RIGHT_WITHIN = phrase("right", of=CLAIM), phrase("right within {0}", of=CLAIM)
@@ -53,9 +53,9 @@ class State:
     sums: FloatArray  # (..., arm, agent): sums of the rewards of these draws
     squares: FloatArray | None = None  # (..., arm, agent): sums of squared rewards, if the reward model needs them
     active: BoolArray  # (..., arm, agent): the arm is still a candidate for the agent
-    dropped_in: IntArray  # (..., arm, agent): the phase (from 1) that ruled out or set aside the arm; 0 while active
+    dropped_in: IntArray  # (..., arm, agent): the phase (from 1) that ruled out or set aside the arm; 0 if active
     finished: BoolArray  # (...): the policy wants no more draws
-    accepted: BoolArray | None = None  # (..., agent): the agent answered within the tolerance; None if there is none
+    accepted: BoolArray | None = None  # (..., agent): the agent answered within the tolerance; None without a tolerance
 
     @property
     def totals(self) -> Totals:
@@ -119,9 +119,9 @@ class Policy(ABC):
 
     Subclasses define which draws are `wanted` in a phase, and what to `decide` after it.
 
-    Every policy guarantees: quotas are never negative, are 0 for finished replications, and are never between 0 and the
-    problem's `minimum_cell`; replications of a batch do not influence each other; an agent whose rewards have no weight
-    draws each arm at most once (unless agents play), and an agent that only asks draws nothing.
+    Every policy guarantees: quotas are never negative, are 0 for finished replications, and are never strictly between
+    0 and the problem's `minimum_cell`; replications of a batch do not influence each other; an agent whose rewards have
+    no weight draws each arm at most once (unless agents play), and an agent that only asks draws nothing.
 
     >>> import parley
     >>> policy = parley.make_policy("uniform", parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]]))
@@ -135,16 +135,16 @@ class Policy(ABC):
     name: ClassVar[str]
     # Settings that affect decisions and that the policy supports; every policy supports budgets and estimates.
     supports: ClassVar[frozenset[str]] = frozenset({"max_samples", "max_rounds", "control"})
-    plans_by_price: ClassVar[bool] = False  # whether its plans depend on prices and rates
+    plans_by_price: ClassVar[bool] = False  # whether the policy's plans depend on prices and rates
     needs_scale: ClassVar[bool] = False  # whether its intervals need a known scale; an unknown scale is refused
-    draws_everything: ClassVar[bool] = False  # whether it also draws at agents without weight
-    # Whether the guarantee in `claim` is proven. Not inherited: a subclass may change the rule, so it must state again
-    # that the guarantee is proven.
+    draws_everything: ClassVar[bool] = False  # whether the policy also draws at agents without weight
+    # Whether the guarantee in `claim` is proven. This is not inherited: a subclass may change the rule, so it must
+    # state itself that its guarantee is proven.
     proven: ClassVar[bool] = False
     allows_drift: ClassVar[bool] = False  # whether its guarantee holds if the means of all arms of a site move together
     problem: Problem
     idle: tuple[int, ...] = ()  # indices of agents that no longer draw, because an administrator froze them
-    unasked: tuple[int, ...] = ()  # indices of idle agents that left, after which the others were re-weighed
+    unasked: tuple[int, ...] = ()  # indices of idle agents that left; the others were re-weighed afterwards
     within_phase: bool = False  # whether an update covers only one stratum of the phase
 
     @property
@@ -154,18 +154,18 @@ class Policy(ABC):
 
     @property
     def guarantee(self) -> str:
-        """A sentence with the guarantee of the answers, or that there is none if the class does not say `proven`."""
+        """A sentence with the guarantee of the answers; it says that there is none if the class is not `proven`."""
         if self.claims:
             return self.claim(1 - self.problem.delta)
         return Translatable(NO_GUARANTEE, Translatable("the policy {0} claims no guarantee", self.name))
 
     @property
     def claims(self) -> bool:
-        """Whether the class itself, not a base class, says that its guarantee is proven."""
+        """Whether the class itself, not only a base class, sets `proven`."""
         return bool(vars(type(self)).get("proven", False))
 
     def claim(self, probability: float) -> str:
-        """The guarantee at this probability, as a sentence. Called only if the class says that it is proven."""
+        """The guarantee at this probability, as a sentence. Called only for a class that sets `proven`."""
         right = RIGHT_WITHIN.format(f"{self.problem.tolerance:g}") if self.problem.tolerance else RIGHT
         return Translatable(CLAIM, right, probability)
 
@@ -263,7 +263,7 @@ class Policy(ABC):
         if between is None:
             return quotas
         quotas = without_share(quotas, between, max(least, self.problem.noise.least_draws))
-        # The people of `between` count against the budget too, but the phase may have a quarter of what is left.
+        # The people of `between` count against the budget too, but the phase may always have a quarter of what is left.
         return (
             quotas if left is None else cut_to(quotas, np.maximum(left - between.sum(axis=(-2, -1)), left // 4), least)
         )
@@ -271,8 +271,8 @@ class Policy(ABC):
     def most_ahead(self, state: State, quotas: IntArray, between: IntArray | None = None) -> IntArray:
         """`(..., agent)`: how many people may be assigned to the next phase while this phase waits for outcomes.
 
-        At most a share of this phase's `quotas` and, with a budget, half of what this phase leaves of it. Nobody in the
-        last round.
+        This is at most a share of this phase's `quotas` and, with a budget, half of what this phase leaves of the
+        budget. In the last round it is 0.
         """
         problem = self.problem
         most = np.floor(problem.most_between * quotas.sum(axis=-2)).astype(np.int64)
@@ -287,7 +287,10 @@ class Policy(ABC):
         return np.asarray(most)
 
     def blocked(self, state: State) -> BoolArray:
-        """`(..., agent)`: whether the agent has no answer and can get none: an idle agent has weight in its mix."""
+        """`(..., agent)`: whether the agent has no answer and cannot get one.
+
+        That is so if an idle agent has weight in the agent's mix.
+        """
         undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
         if not self.idle or self.problem.horizon is not None:
             return np.zeros_like(undecided)
@@ -349,14 +352,14 @@ class Policy(ABC):
         return over
 
     def statuses(self, state: State) -> NDArray[np.str_]:
-        """`(..., agent)`: how the study ended for every agent, as values of `OutcomeStatus`."""
+        """`(..., agent)`: the status of every agent's question, as values of `OutcomeStatus`."""
         answered = state.active.sum(axis=-2) <= self.problem.top
         accepted = np.zeros_like(answered) if state.accepted is None else state.accepted
         over = np.broadcast_to(state.finished[..., None], answered.shape)
         left = np.broadcast_to(~self._asked, answered.shape)
         end = OutcomeStatus
         mute = np.broadcast_to(~self.problem.asks, answered.shape)
-        # The first case that applies gives the status: an answer stays an answer, even if the budget is spent too.
+        # The first case that applies gives the status, so an answer stays an answer even if the budget is spent.
         words = [end.UNASKED, end.ACCEPTED, end.DECIDED, end.LEFT, end.EXHAUSTED, end.SETTLED]
         cases = [mute, answered & accepted, answered, left, over, self.settled(state)]
         return np.select(cases, [word.value for word in words], default=end.OPEN.value)
@@ -429,7 +432,7 @@ class Policy(ABC):
         )
 
     def set_aside(self, state: State, case: Explanation) -> BoolArray:
-        """`(..., arm, agent)`: arms dropped without being proven worse, since the agent answered within its tolerance.
+        """`(..., arm, agent)`: arms dropped, but not proven worse, by an answer within the tolerance.
 
         Such an answer drops all other arms in one phase. The arms whose score was below the line were set aside.
         """
@@ -440,7 +443,7 @@ class Policy(ABC):
         return np.asarray(state.accepted[..., None, :] & went & (case.score < case.line))
 
     def certified(self, state: State, case: Explanation, arm: int, agent: int) -> dict[str, Any]:  # noqa: ARG002
-        """The keys that the policy adds to the certificate about one arm and agent; none by default."""
+        """Keys that the policy adds to the certificate's entry about one arm and agent; none by default."""
         return {}
 
     def update(self, state: State, totals: Totals) -> State:
@@ -471,8 +474,8 @@ class Policy(ABC):
     def _with_halfway(self, state: State, live: BoolArray) -> State:
         """Give a finer question the answer of its two neighbours if these agree.
 
-        A finer question has weights halfway between its neighbours', and an answer that is right at both neighbours is
-        right between them. So a finer question needs data of its own only if its neighbours differ.
+        The weights of a finer question lie halfway between those of its neighbours, and an answer that is right at both
+        neighbours is right between them. So a finer question needs data of its own only if its neighbours differ.
         """
         assert state.accepted is not None
         active, accepted, top = state.active.copy(), state.accepted.copy(), self.problem.top
@@ -499,7 +502,7 @@ class Policy(ABC):
         return halfway(self.problem)
 
     def _update_by_strata(self, state: State, early: Totals, own: Totals) -> State:
-        """The state after a phase that includes people who came before it, whose totals are `early`.
+        """The state after a phase that includes people who came before it; `early` are the totals of these people.
 
         These people are treated as a separate, earlier phase: their counts and the stakes on them were fixed before
         their rewards. The stakes on the phase's `own` draws may depend on the rewards of these people, who came first.
@@ -517,7 +520,7 @@ class Policy(ABC):
     def decide(self, before: State, after: State) -> State:
         """Decide after a phase: `after` is the state with the phase's totals added, and `before` the state before it.
 
-        Returns `after` with the decisions. Finished replications must not change.
+        Returns `after` with the decisions made. Finished replications must not change.
         """
 
     @abstractmethod
@@ -569,7 +572,7 @@ def raise_cells(quotas: IntArray, minimum: int) -> IntArray:
 def cut_to(quotas: IntArray, left: IntArray, minimum: int = 1) -> IntArray:
     """Scale quotas `(..., arm, agent)` down to at most `left (...)` draws in total, keeping their proportions.
 
-    A cell below the minimum becomes 0. If no cell would remain, the largest cell gets as many draws as it may have.
+    A cell below the minimum becomes 0. If no cell would remain, the largest cell alone gets up to `left` draws.
 
     >>> cut_to(np.array([[10, 20], [30, 0]]), np.array(7)).tolist()
     [[1, 2], [4, 0]]
@@ -607,7 +610,7 @@ def nth_largest(values: FloatArray, n: int, among: BoolArray) -> FloatArray:
 
 
 def best_estimates(mixed: FloatArray, among: BoolArray, top: int) -> BoolArray:
-    """`(..., arm, agent)`: the N arms `among` with the best estimates; of arms with equal estimates, the first ones."""
+    """`(..., arm, agent)`: the `top` arms of `among` with the best estimates; ties go to the arm listed first."""
     order = np.argsort(np.where(among, -mixed, np.inf), axis=-2, kind="stable")
     return np.asarray(among & (np.argsort(order, axis=-2, kind="stable") < top))
 

@@ -1,10 +1,10 @@
 """Guardrails: evidence that an arm harms more than is allowed, and evidence that it does not.
 
 Let h be the harm of arm k in agent m's mix beyond what the guardrail allows: the harm of the arm minus that of the
-control minus the margin, or the harm of the arm minus the limit. Every pair of arm and agent has two wealths, which bet
-on each phase's draws by the payoffs of the outcome's reward model: the *alarm* bets against "h <= 0", and the
-*clearing* against "h > 0". Under its null, each wealth is a nonnegative supermartingale that starts at 1, so the
-probability that it ever reaches c is at most 1 / c (Ville).
+control minus the margin, or the harm of the arm minus the limit. Every pair of arm and agent has two wealths, which
+grow or shrink with each phase's draws by the payoffs of the outcome's reward model: the *alarm* bets against "h <= 0",
+and the *clearing* against "h > 0". Under its null, each wealth is a nonnegative supermartingale that starts at 1, so
+the probability that it ever reaches c is at most 1 / c (Ville).
 
 An alarm stops the arm for everybody, so its null is "h <= 0 in every mix". Then h <= 0 also holds for the mean of all
 mixes. One more wealth bets against that, with the draws of all sites, and a weighted mean of all these wealths is a
@@ -37,15 +37,15 @@ from parley.system.once import once
 from parley.totals import Totals
 
 TOGETHER = 0.75  # weight of the mean of all mixes in the evidence for an alarm, if there are several mixes
-# Relative standard error of the harm that is bet on without an estimate, so that a bet also wins if the true harm is
-# half of that.
+# Relative standard error assumed for the harm that is bet on without an estimate, so that the bet also wins if the true
+# harm is half as large.
 DOUBT = 0.3
-ROUNDING = 1e-9  # bets aim this far beyond a line, so that a mix that suffices alone does so despite rounding
-# How many draws are imagined, for stakes, for an arm that has none, and how far their mean is from the ends of its
-# range, relative to the range.
+ROUNDING = 1e-9  # bets aim this far beyond a line, so that one mix can suffice alone despite rounding
+# To set stakes, an arm without draws is given imagined ones: their number, and the least distance of their mean from
+# the ends of the range, as a share of the range.
 IMAGINED, EDGE = 500, 0.01
-# In standard deviations: the excess harm that a first phase should find, and by how much the expected score should
-# exceed its line.
+# The excess harm that a first phase should find, and by how much the expected score should then exceed its line, both
+# in standard deviations.
 LARGE_HARM, FOUND = 0.5, 1.55
 HOPELESS = 2.0  # no bet is placed if the estimate is this many standard errors on the losing side
 
@@ -96,7 +96,10 @@ class Guardrail:
 
     @classmethod
     def of(cls, problem: Problem, outcome: Outcome, share: float = 1.0) -> Self:
-        """Make the guardrail of an outcome. It may spend `share` of its delta; changes of weights make that smaller."""
+        """Make the guardrail of an outcome.
+
+        The guardrail may spend `share` of the outcome's delta; changes of weights make this share smaller.
+        """
         assert outcome.delta is not None
         expected = replace(outcome, noise=outcome.expected_noise)
         return cls(problem=problem.of_outcome(expected, outcome.delta * share), outcome=outcome)
@@ -113,7 +116,7 @@ class Guardrail:
 
     @once
     def alarm_line(self) -> float:
-        """The log evidence of all mixes together needed for an alarm: log(arms / delta)."""
+        """The log evidence needed for an alarm, from all mixes together: log(arms / delta)."""
         return math.log(self._arms) - math.log(self.problem.delta)
 
     @once
@@ -151,7 +154,7 @@ class Guardrail:
 
     @property
     def settles_alone(self) -> bool:
-        """Whether an agent's bets depend only on the agents in its mix, so that the reports of these can settle them.
+        """Whether an agent's bets depend only on the agents in its mix, so that those agents' reports can settle them.
 
         False if all agents share an unknown scale, which other reports change, or if reports are private, because then
         rates are estimated from all agents together.
@@ -161,7 +164,7 @@ class Guardrail:
     def first_look(self, draws: IntArray) -> float:
         """The factor by which to multiply the first `draws (arm, agent)` to find a large harm in the mean of all mixes.
 
-        With it, 15 studies in 16 find such a harm by normal scores, and nine in ten still do with exact evidence.
+        With this factor, 15 studies in 16 find such a harm if scores are normal, and nine in ten if evidence is exact.
         """
         problem, model, sign = self.problem, self.problem.noise, self.outcome.sign
         usual = np.full(problem.shape, model.usual_mean)
@@ -192,16 +195,18 @@ class Guardrail:
     def update(
         self, state: GuardState, fresh: Totals, *, alarms_only: bool = False, waiting: BoolArray | None = None
     ) -> GuardState:
-        """The state after another phase with these totals of the outcome. A pair with undrawn cells keeps its wealth.
+        """The state after another phase with these totals of the outcome.
+
+        The wealth of a pair with undrawn cells does not change.
 
         In mid-phase, the agents `waiting (agent,)` have not reported yet. `alarms_only` skips clearings, which take
         longer, for simulations that only count false alarms.
         """
         alarm, clear, phase = state.log_alarm.copy(), state.log_clear.copy(), state.phase + 1
-        # Bets on people who came before the phase are settled first; bets on the phase's own draws aim at the evidence
-        # that is still missing then. The stakes of both use the estimates from before the phase. A site reports both at
-        # once, and a pair bets once all of its sites have reported, so bets that are settled in mid-phase do not change
-        # when other sites report.
+        # Bets on people who came before the phase are settled first; bets on the phase's own draws then aim at the
+        # evidence that is still missing. The stakes of both use the estimates from before the phase. A site reports
+        # both at once, and a pair bets once all of its sites have reported, so a bet that was settled in mid-phase does
+        # not change when other sites report.
         for pairs in (pairs for stratum in fresh.strata for pairs in self._pairs(stratum)):
             self._settle(alarm, 1.0, state, pairs)
             if not alarms_only:
@@ -289,7 +294,9 @@ class Guardrail:
         wealth[betting] = np.where((won >= missing) & model.boosted, line[betting], wealth[betting] + won)
 
     def _imagined(self, past: Totals, pairs: _Pairs, harm: FloatArray | float) -> Totals:
-        """The past, with imagined draws for arms that have none, at the `harm` that a first phase can just prove.
+        """The past, with imagined draws for arms that have none.
+
+        The mean of these draws has the `harm` that a first phase can just prove.
 
         Without these draws, models that use past means as references would expect no harm, and use their widest payoff.
         The harm does not depend on the counts of the phase: in mid-phase some counts are unknown, and bets that are

@@ -1,6 +1,6 @@
 """The oracle policy, which knows the true gaps and draws once, in the proportions of the lower bound.
 
-If prices or rates are stated, the proportions minimise the cost of time and money together.
+If prices or rates are stated, these proportions minimise the cost of time and money together.
 
 No policy that has to learn the gaps can be expected to do better; what other policies spend beyond the oracle is the
 price of not knowing the gaps.
@@ -37,7 +37,7 @@ SIZES = {
 
 
 def require_truth(problem: Problem, instance: Instance) -> None:
-    """Raise unless an oracle can use this instance as the truth: it has the problem's shape, and no ties at the top."""
+    """Raise unless an oracle can use this instance as the truth: with the problem's shape and no ties at the top."""
     if instance.problem.shape != problem.shape:
         raise InvalidInput("instance", found=instance.problem.shape, allowed=str(problem.shape))
     instance.require_distinct()
@@ -45,7 +45,7 @@ def require_truth(problem: Problem, instance: Instance) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Oracle(Elimination):
-    """`size`: "guaranteed" errs with probability at most delta; "paper" draws the lower bound, with no guarantee."""
+    """`size`: "guaranteed" draws enough to err with probability at most delta; "paper" only the paper's lower bound."""
 
     name: ClassVar[str] = "oracle"
     proven: ClassVar[bool] = True
@@ -93,7 +93,7 @@ class Oracle(Elimination):
         return math.log(1 / share)
 
     def wanted(self, state: State) -> IntArray:
-        """The draws still missing from a size fixed in advance; a minimum cell only adds draws, so variances shrink."""
+        """The draws that are still missing from a fixed size; a minimum cell only adds draws, so variances shrink."""
         return np.where(state.finished[..., None, None], 0, np.maximum(self._counts - state.counts, 0))
 
     def explain(self, state: State) -> Explanation:

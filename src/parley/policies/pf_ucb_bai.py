@@ -47,7 +47,7 @@ def phase_lengths(problem: Problem, state: State, alpha: float, effort: FloatArr
 
 @dataclass(frozen=True, kw_only=True)
 class PfUcbBai(Elimination):
-    """The policy PF-UCB-BAI, without options. Its radius needs personalized weights with one alpha, and `top = 1`."""
+    """The policy PF-UCB-BAI, without options. The radius needs personalized weights with one alpha, and `top = 1`."""
 
     name: ClassVar[str] = "pf-ucb-bai"
     proven: ClassVar[bool] = True
@@ -98,7 +98,7 @@ class PfUcbBai(Elimination):
         return np.asarray((np.exp2(phase + 1.0) - 2) * self._log_delta)
 
     def _drawn(self, state: State) -> BoolArray:
-        """Which cells have at least the draws that the radius assumes, since it depends on the phase, not on counts."""
+        """Which cells have the draws that the radius assumes: the radius depends on the phase, not on actual counts."""
         # The factor allows for rounding, where the counts are exactly those that the radius assumes.
         effort = self._effort(state.phase)[..., None, None] * (1 - 1e-12)
         everyone = (state.counts >= (1 - self.alpha) * effort).all(axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Base class of policies that play: every agent draws until the horizon, and plays when it does not explore.
+"""Base class of policies that play: every agent draws until the horizon, and plays its leader when it does not explore.
 
 A phase lasts as long as any agent explores. Meanwhile the other agents play their *leader*, the candidate with the best
 estimate; these draws are data like any others. The study ends after exactly T draws per agent. If an agent still has
@@ -30,10 +30,13 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class Playing(Elimination):
-    """Base class of policies that play until the horizon. Subclasses define what is `explored` and what to `keep`."""
+    """Base class of policies that play until the horizon.
+
+    Subclasses define which draws are `explored` and which arms to `keep`.
+    """
 
     supports: ClassVar[frozenset[str]] = Elimination.supports | {"horizon"}
-    plays_open: ClassVar[bool] = False  # whether it works without a known horizon
+    plays_open: ClassVar[bool] = False  # whether the policy works without a known horizon
 
     def __post_init__(self) -> None:
         horizon = self.problem.horizon
@@ -48,7 +51,7 @@ class Playing(Elimination):
         return False  # its guarantee is about regret, not about errors
 
     def horizon(self, counts: IntArray) -> IntArray:
-        """`(...)`: the horizon to play for, given the draws so far; an open horizon grows when it is reached.
+        """`(...)`: the horizon to play for, given the draws so far; an open horizon is extended when it is reached.
 
         >>> from parley.policies import make_policy
         >>> from parley.problem import Problem
@@ -73,9 +76,9 @@ class Playing(Elimination):
         return np.asarray(mixed.argmax(axis=-2)[..., None, :] == np.arange(self.problem.arm_count)[:, None])
 
     def wanted(self, state: State) -> IntArray:
-        """The draws to explore and, until the end of the phase, to play; all are fixed before the phase.
+        """The draws that explore and, for the rest of the phase, the draws that play; all are fixed before the phase.
 
-        With a minimum cell the last phase may exceed the horizon, by less than a cell per agent.
+        With a minimum cell, the last phase may exceed the horizon by less than one cell per agent.
         """
         explored, length = self.explored(state)
         explored = raise_cells(explored, self.problem.minimum_cell)
@@ -89,7 +92,7 @@ class Playing(Elimination):
         return explored + self._played(state, (time - explored.sum(axis=-2))[..., None, :], time[..., None, :])
 
     def _played(self, state: State, idle: IntArray, time: IntArray) -> IntArray:
-        """Spend the `idle (..., 1, agent)` draws on the leader, or in the first phase equally on all arms.
+        """Spend the `idle (..., 1, agent)` draws on the leader or, in the first phase, equally on all arms.
 
         `time (..., 1, agent)` are all draws of the phase.
         """

@@ -1,9 +1,9 @@
 """PF-UCB and its enhanced form (Shi, Shen, Yang, AISTATS 2021): the published baseline for personalized weights.
 
-Phase p has the effort f(p) = 2^p log T. Every agent draws each arm that is still a candidate of any agent
-(1 - alpha) f(p) times, and its own candidates M alpha f(p) times more; agents that are done sooner play. An arm is
-ruled out when its estimate is two radii below the best. Draws made while playing count as data here: the radius needs
-at least the draws of the effort, and stays valid with more.
+Phase p has the effort f(p) = 2^p log T. Every agent draws each arm that is still a candidate of any agent (1 - alpha)
+f(p) times, and its own candidates M alpha f(p) times more; agents that finish exploring earlier play their leader. An
+arm is ruled out when its estimate is two radii below the best. Draws made while playing count as data here: the radius
+needs at least the draws of the effort, and stays valid with more.
 """
 
 import math
@@ -34,7 +34,7 @@ LAST_EFFORT = 60  # most doublings of the effort: no horizon is that long
 
 @dataclass(frozen=True, kw_only=True)
 class PfUcb(Playing):
-    """`radius`: "proven" is from the authors' theorem, "released" from their code, which guarantees nothing."""
+    """`radius`: "proven" is from the authors' theorem; "released" is from their code and guarantees nothing."""
 
     name: ClassVar[str] = "pf-ucb"
     proven: ClassVar[bool] = True
@@ -97,7 +97,7 @@ class PfUcb(Playing):
 
 @dataclass(frozen=True, kw_only=True)
 class PfUcbEnhanced(PfUcb):
-    """`pf-ucb` in which agents with a larger expected loss from an arm draw it less often, and the others more."""
+    """`pf-ucb` in which agents with a larger expected loss from an arm draw it less often, and other agents more."""
 
     name: ClassVar[str] = "pf-ucb-enhanced"
     proven: ClassVar[bool] = True
@@ -114,7 +114,7 @@ class PfUcbEnhanced(PfUcb):
 
 @dataclass(frozen=True, kw_only=True)
 class ExploreThenCommit(Playing, EvidenceRacing):
-    """Evidence racing until delta = 1 / T, with the options of `evidence`; agents with time left play their leader."""
+    """Evidence racing at delta = 1 / T, with the options of `evidence`. Agents with time left play their leader."""
 
     name: ClassVar[str] = "explore-then-commit"
     proven: ClassVar[bool] = True

@@ -1,7 +1,7 @@
-"""W-CPE-BAI and W-CPE-TopN (Algorithms 1 and 2 of the paper) in one class: with N = 1 they are the same.
+"""W-CPE-BAI and W-CPE-TopN (Algorithms 1 and 2 of the paper) in one class: with N = 1 the two are the same.
 
 Every phase halves the *proxy gap* of the remaining arms, asks the oracle for the cheapest allocation that makes every
-confidence interval as narrow as its proxy gap, and draws the smallest counts that reach this allocation.
+confidence interval as narrow as its proxy gap, and draws until counts just reach this allocation.
 
 The paper's beta sets the width of intervals: `radius = scale * sqrt(beta(n_k) * sum_n w_nm^2 / n_kn)`. In the appendix,
 the proof of the paper's confidence lemma has another factor 2 under the root, which `beta` already includes.
@@ -44,7 +44,7 @@ OTHERS = 0.1  # the other sites are assumed to draw until their variance is this
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Halvings(State):
-    """The state of W-CPE, which also counts how often each proxy gap was halved."""
+    """The state of W-CPE: that of every policy, and how often each proxy gap was halved."""
 
     halvings: IntArray  # (..., arm, agent): the proxy gap is largest_gap / 2**halvings
 
@@ -112,8 +112,8 @@ class Wcpe(Elimination):
     def blocked(self, state: State) -> BoolArray:
         """`(..., agent)`: whether the agent could rule out no candidate even after many draws by the other sites.
 
-        "Many" means until the other sites' part of the variance is a tenth of the lost sites' part. To rule out an arm
-        that needs even more draws would cost the other sites an almost unlimited number.
+        "Many" means until the other sites' part of the variance is a tenth of the lost sites' part. Ruling out an arm
+        that needs even more draws would cost the other sites an almost unlimited number of draws.
         """
         waiting = super().blocked(state)
         if not waiting.any():
@@ -164,7 +164,7 @@ class Wcpe(Elimination):
     def decide(self, before: State, after: State) -> State:
         """Rule arms out, and accept an agent's leaders once they are within the tolerance of all other candidates.
 
-        That is so when no interval extends above the leaders' lowest lower end by more than the tolerance.
+        Leaders are accepted when no interval extends above their lowest lower end by more than the tolerance.
         """
         decided = super().decide(before, after)
         if not self.problem.tolerance:
@@ -173,7 +173,7 @@ class Wcpe(Elimination):
         return _accept(before, decided, *self._settled(decided, mixed, half), self.problem.top)
 
     def _settled(self, state: State, mixed: FloatArray, half: FloatArray) -> tuple[BoolArray, BoolArray]:
-        """The leaders, and the arms whose intervals end at most the tolerance above the leaders' lowest lower end."""
+        """The leaders, and the arms whose upper ends exceed the leaders' lowest lower end by at most the tolerance."""
         leaders = best_estimates(mixed, state.active, self.problem.top)
         lowest = np.where(leaders, mixed - half, np.inf).min(axis=-2, keepdims=True)
         return leaders, np.asarray(mixed + half <= lowest + self.problem.tolerance)
@@ -189,7 +189,7 @@ class Wcpe(Elimination):
         return mixed, half, nth_largest(mixed - half, self.problem.top, among)
 
     def _allocation(self, state: Halvings) -> FloatArray:
-        """The allocation t(r) of Algorithm 1: the oracle at sqrt(2) times the proxy gaps.
+        """The allocation t(r) of Algorithm 1: the oracle's allocation for sqrt(2) times the proxy gaps.
 
         Proxy gaps differ only by powers of two, so even a large batch has few distinct programs; each is solved once.
         """
@@ -202,7 +202,7 @@ class Wcpe(Elimination):
 
     @property
     def _by_arm(self) -> bool:
-        """Whether arms differ in variance, so that no two arms share a program."""
+        """Whether arms may differ in variance, so that each arm needs a program of its own."""
         return np.ndim(self.problem.noise.variance) == 2
 
     def _solve(self, proxies: FloatArray) -> FloatArray:

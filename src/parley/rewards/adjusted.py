@@ -140,7 +140,7 @@ def _again(past: IntArray, fresh: IntArray) -> FloatArray:
 
 
 def adjusted_model(model: RewardModel, moves: float, *, squares: bool = True, first_left: float = 1.0) -> RewardModel:
-    """The model of rewards that the adjustment shifts by up to `moves` (infinite if unknown); raise if there is none.
+    """The model of rewards that the adjustment shifts by up to `moves` (infinite if unknown). Raise if no model fits.
 
     `squares` says whether reports contain sums of squares, which private reports do not. `first_left` is the share of
     variance that is expected to remain in the first phase.

@@ -176,8 +176,8 @@ class Expectations(PossibleRewards):
     def first_sizes(self, largest_gap: float, gap: float) -> tuple[FloatArray | float, float]:  # noqa: ARG002
         """The variances and the gap that size the first phase, if no gap exceeds `largest_gap`.
 
-        The phase is as large as it takes for standard errors to be a fixed share of the returned gap. That is `gap`
-        itself unless the model knows a better value.
+        The phase is sized so that standard errors are a fixed share of the returned gap, which is `gap` itself unless
+        the model knows a better value.
         """
         return self.first_variance, gap
 
@@ -187,7 +187,7 @@ class Expectations(PossibleRewards):
         return 1.0 if self.low is None or self.high is None else self.high - self.low
 
     def usual_gaps(self, largest_gap: float) -> list[float]:
-        """The gaps that a plan tries if the user names none: a half, a quarter and an eighth of `largest_gap`."""
+        """The gaps that a plan tries if the user states none: a half, a quarter and an eighth of `largest_gap`."""
         return [largest_gap / 2, largest_gap / 4, largest_gap / 8]
 
     def usual_spread(self, largest_gap: float) -> float:
@@ -196,7 +196,7 @@ class Expectations(PossibleRewards):
 
     @property
     def usual_mean(self) -> float:
-        """The mean around which scenarios put their arms if no truth is known."""
+        """The mean that scenarios and guardrails assume if neither a truth nor data are known."""
         return 0.0 if self.low is None or self.high is None else (self.low + self.high) / 2
 
     def expecting(self, mean: float) -> Self:  # noqa: ARG002
@@ -229,11 +229,11 @@ class Reports(Expectations):
 
     @property
     def watched(self) -> bool:
-        """Whether the model assumes something that data can contradict, so that people are warned if data do."""
+        """Whether the model makes an assumption that data can contradict; if they do, people are warned."""
         return self.stated_variance is not None or self.assumes_gaussian or self.variance_is_mean
 
     def flaw(self, count: int, total: float, square: float) -> Flaw | None:
-        """The impossible part of one cell of a report: "sums" or "squares", and what is allowed. None if possible."""
+        """What is impossible in one cell of a report ("sums" or "squares"), and what is allowed; None if nothing is."""
         return plausibility.flaw(count, total, square, self.low, self.high)
 
     @abstractmethod
@@ -267,12 +267,12 @@ class Evidence(Reports):
     The guarantee depends on `payoff`, `final_payoff` and `gap_bound` only; the other members are for planning.
     """
 
-    boosted: ClassVar[bool] = False  # payoffs are capped at the line and boosted in advance
+    boosted: ClassVar[bool] = False  # payoffs are boosted, since they are capped at the line
     needs_squares: ClassVar[bool] = False  # evidence needs sums of squares, so a state keeps them
     guarantee_note: ClassVar[str] = ""  # added to the guarantee if the evidence is only approximate
-    least_draws: ClassVar[int] = 1  # minimum number of draws in every cell that a plan draws from
+    least_draws: ClassVar[int] = 1  # minimum number of draws in every cell that is drawn at all
     bet_draws: ClassVar[int] = 1  # draws that every betting cell should have: with fewer, bets are less sharp
-    optimism: ClassVar[float] = 1.0  # factor on the policy's optimism, for unboosted bets, which gain in smaller steps
+    optimism: ClassVar[float] = 1.0  # factor on the policy's optimism: above 1 if wealth grows in smaller steps
     caution: ClassVar[float] = 1.0  # factor on the policy's caution
     knows_scale: ClassVar[bool] = False  # whether `variance` is known before the first draw
 
@@ -329,7 +329,7 @@ class Evidence(Reports):
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
         """Update the evidence about gaps by a phase. Returns the new signal, the new information and a lower bound.
 
-        All three are `(..., arm, agent)`; the bound on a gap is -inf as long as nothing is known about it.
+        All three are `(..., arm, agent)`; the bound is -inf as long as nothing is known about the gap.
         """
 
     def stake(self, missing: FloatArray, margin: FloatArray) -> FloatArray:
@@ -447,11 +447,11 @@ class RewardModel(Simulation):
 
 @dataclass(frozen=True, kw_only=True)
 class KnownVariance(RewardModel):
-    """Base of models of sub-Gaussian rewards whose variance is known before the first draw.
+    """Base class of models of sub-Gaussian rewards whose variance is known before the first draw.
 
     A subclass needs only `variance`, its keys and its samplers: contrasts have known variances, bets and intervals have
     closed forms, and lower bounds are those of Gaussian rewards. If rewards have a range, simulated rewards lie at its
-    ends, where the variance is largest.
+    ends, which gives the largest variance.
     """
 
     knows_scale: ClassVar[bool] = True
@@ -505,7 +505,7 @@ class KnownVariance(RewardModel):
         return sampling.gaussian(means, scale)
 
     def tilted_law(self, means: FloatArray, scale: Scale | None = None) -> TiltedLaw:
-        """The tilted law of two-valued rewards if they have a range, else of Gaussian rewards.
+        """The tilted law of two-valued rewards if rewards have a range, else of Gaussian rewards.
 
         Models with other samplers override this method.
         """

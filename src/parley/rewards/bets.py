@@ -49,7 +49,7 @@ LOG_SHARES = np.log(np.array([1.0, 4.0, 1.0]) / 6) - 1e-15  # shares that add up
 # (BOLDNESS - 1)^2 of the growth.
 BOLDNESS, WITHIN_REACH = 1.2, 1.0
 
-NEAR_TIE = 1.5  # in tolerances: a pair whose estimated gap plus tolerance is smaller may be a tie
+NEAR_TIE = 1.5  # in tolerances: a pair whose estimated gap plus tolerance is smaller than this may be a tie
 BEYOND = 0.1  # a horizon allows this many standard deviations more than a tie needs
 
 SIGNS = np.array([1.0, -1.0])[:, None]
@@ -148,9 +148,9 @@ def log_conditional_error(
 ) -> FloatArray:
     """The log of the conditional error of a test that ends at a horizon, divided by its level a = 1 / cap.
 
-    `share`, tau below, is the information of this phase over all that remains until the horizon, from LEAST_SHARE to
-    MOST_SHARE. The test rejects now if z >= c1, which is `now` (by default Phi(-c1) = a tau), and at the horizon if
-    sqrt(tau) z + sqrt(1 - tau) z2 >= c2; its overall level is a. So the payoff is 1 / a for z >= c1, and otherwise
+    `share`, called tau here, is the information of this phase over all that remains until the horizon, from LEAST_SHARE
+    to MOST_SHARE. The test rejects now if z >= c1, where c1 is `now` (by default Phi(-c1) = a tau), and at the horizon
+    if sqrt(tau) z + sqrt(1 - tau) z2 >= c2; its overall level is a. So the payoff is 1 / a for z >= c1, and otherwise
     Phi((sqrt(tau) z - c2) / sqrt(1 - tau)) / a. The expected payoff for z ~ N(0, 1) is 1 (a Doob martingale), and the
     payoff does not decrease in z. The next phase plans a new test with the remaining level (Mueller and Schaefer 2001).
 
@@ -246,7 +246,7 @@ class Bets:
     opponent: IntArray  # arm indices
     arm: IntArray
     agent: IntArray
-    weights: FloatArray  # (agent n, agent m), then any mixes that are not an agent's
+    weights: FloatArray  # (agent n, mix m): the mixes of agents, then any further mixes
     past: Totals  # (..., arm, agent)
     fresh: Totals  # (..., arm, agent): of this phase
     horizon: FloatArray | None = None  # V at which the test of a near-tie ends; nan for a bet on its estimated gap
@@ -268,7 +268,7 @@ class Bets:
 
     @property
     def now(self) -> FloatArray:
-        """`(bet,)`: the score from which a test with a horizon rejects already in this phase; only the past decides it.
+        """`(bet,)`: the score from which a test with a horizon rejects in this phase already; fixed before its rewards.
 
         After the share t of all information, the test has spent the share t^1.5 of its level, but a phase spends at
         most MOST_SPENT of the remaining level.
@@ -337,7 +337,7 @@ def about_student_quantile(z: FloatArray, degrees: FloatArray) -> FloatArray:
 def faster_growing(
     logs: FloatArray, expected: FloatArray, contrast: FloatArray, gaps: FloatArray, variance: FloatArray
 ) -> FloatArray:
-    """`(bet, mixture)`: whichever log payoff should grow faster, `logs` or the sub-Gaussian one with this variance.
+    """`(bet, mixture)`: whichever log payoff should grow faster, `logs` or the sub-Gaussian one with this `variance`.
 
     `expected` is the expected growth of `logs`. The choice depends on expectations only, never on the fresh draws.
     """
@@ -347,7 +347,7 @@ def faster_growing(
 
 
 def contrast_payoff(bets: Bets, *, boosted: bool) -> FloatArray:
-    """`(bet,)`: the log payoff of sub-Gaussian contrasts of known variance; `boosted` needs exactly Gaussian ones."""
+    """`(bet,)`: the log payoff of sub-Gaussian contrasts of known variance; `boosted` needs Gaussian contrasts."""
     root = np.sqrt(bets.variance)
     if boosted:
         return gaussian_payoff(bets, bets.contrast / root)

@@ -321,10 +321,10 @@ def log_ratios(
 ) -> tuple[FloatArray, FloatArray]:
     """Log payoffs log f `(bet, mixture)`, for the observed numbers of `ones` and for the `expected` numbers.
 
-    Callers choose between payoffs by the expected ones. With a `shift`, f has the factor exp(lam shift), which is fair
-    if theta is at most -shift. Private reports add noise xi of variance `noise` to the ones of a cell. log f is linear
-    in the ones, with a coefficient c, and E exp(c xi) is at most exp(c^2 noise / 2), so c^2 noise / 2 is subtracted
-    (docs/privacy.md).
+    Callers choose between payoffs by the log payoffs for the `expected` numbers. With a `shift`, f has the factor
+    exp(lam shift), which is fair if theta is at most -shift. Private reports add noise xi of variance `noise` to the
+    ones of a cell. log f is linear in the ones, with a coefficient c, and E exp(c xi) is at most exp(c^2 noise / 2), so
+    c^2 noise / 2 is subtracted (docs/privacy.md).
 
     >>> shares, counts = np.array([[[0.5], [-0.5]]]), np.full((1, 2, 1), 2.0)
     >>> rates, stakes = np.full((1, 2, 1), 0.5), np.array([[1.0]])

@@ -63,7 +63,7 @@ class BinaryNormal(Binary):
     def approximates(self, bets: Bets) -> BoolArray:
         """`(bet,)`: whether the phase's draws should determine the variance well enough, judged by past rates.
 
-        The test uses no fresh sums, so that it cannot bias the choice between the two payoffs.
+        The fresh sums are not used, so that rewards cannot influence the choice between the two payoffs.
         """
         rates, draws = self.rates(bets.past), np.maximum(bets.fresh.counts, 1)
         variances = rates * (1 - rates) / draws

@@ -35,7 +35,7 @@ SERIES_BELOW = 1e-3  # psi(y) of smaller y is computed by its series
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedVariance(Bounded):
-    """Rewards in [low, high]; each bet uses their observed variance or half the range, whichever is better.
+    """Rewards in [low, high]; each bet uses the observed variance or half the range, whichever is better.
 
     `guess` is roughly the standard deviation of rewards; it only sizes the first phase.
 

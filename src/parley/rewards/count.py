@@ -115,7 +115,7 @@ class Count(RewardModel):
         return [min(lift * self.usual_mean, largest_gap) for lift in LIFTS]
 
     def usual_spread(self, largest_gap: float) -> float:
-        """The expected mean, so that means lie between half of it and one and a half times as much."""
+        """The expected mean, so that means lie between half and one and a half times this value."""
         return min(largest_gap, self.usual_mean)
 
     def scenario(self, gap: float) -> tuple[str, float]:
@@ -143,9 +143,10 @@ class Count(RewardModel):
         return count_flaw(count, total, square)
 
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray:
-        """`(arm, agent)`: the largest bound over an agent's arms, since their means move together; inf without draws.
+        """`(arm, agent)`: upper bounds on variances, the same for all arms of an agent; inf without draws.
 
-        It is raised until the tails of a normal distribution with this variance cover the Poisson tails.
+        The largest bound of an agent's arms serves all of them, since their means move together. It is raised until the
+        tails of a normal distribution with this variance cover the Poisson tails.
         """
         share = LEVEL / 4 / past.counts.size
         most, line = largest_mean(past.sums, past.counts, share), 2 * math.log(math.pi * (phases + 1)) - math.log(share)
@@ -180,7 +181,7 @@ class Count(RewardModel):
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
         """The bound for rewards in a range, with sums of events instead of sums of squares.
 
-        It holds because log(1 + y) >= y - y^2 / (2 (1 - b)) for y >= -b.
+        The bound holds because log(1 + y) >= y - y^2 / (2 (1 - b)) for y >= -b.
         """
         return intervals.betting_bound(phase, signal, information, around=phase.fresh.sums, width=1.0)
 

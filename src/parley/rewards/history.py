@@ -25,7 +25,7 @@ from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 from parley.validation.tables import OUTCOME, Draws
 
-REPEATS = 4  # with more draws per row of a pool, draw how often each row occurs instead of single rows
+REPEATS = 4  # with more draws per row of a pool, the number of times that each row occurs is drawn
 PIECE = 2**18  # draws in memory at once
 SKEWED, VERY_SKEWED = 0.5, 1.0  # absolute skewness from which a shape is called moderately, or strongly, skewed
 HEAVY = 3.0  # excess kurtosis from which tails are called heavy: that of a double exponential

@@ -172,9 +172,9 @@ def staked_interval(
     """Intervals for differences that are the same in all phases: the values that no bet has ever ruled out.
 
     `score` converts a phase's distance from theta, over its standard error `root`, to a score to bet on.
-    `payoff(scores, stakes, missing)` is the log payoff of a stake before it is capped at the `missing` wealth. It
-    increases with the score and with earlier gains, so every theta beyond an end is ruled out, and no theta between the
-    ends.
+    `payoff(scores, stakes, missing)` is the log payoff of a stake before it is capped at the `missing` wealth. The log
+    wealth increases with the score and with earlier gains, so every theta beyond an end is ruled out, and no theta
+    between the ends.
     """
     each, first, information, centre = summary.pooled(observed)
     horizons, shares = (np.array(list(part)) for part in (FEW_PHASES, FEW_PHASES.values()))
@@ -359,7 +359,7 @@ class PhaseContrasts:
     past: Totals
     fresh: Totals
     line: float  # log(1 / level) of a single pair
-    scale: float  # a gap to expect
+    scale: float  # an expected gap
 
     def both(self, values: FloatArray) -> FloatArray:
         """`(..., opponent, arm, agent)`: the value of the opponent plus that of the arm, from `(..., arm, agent)`."""

@@ -30,10 +30,10 @@ UNDERFLOW = 1e-300  # a square smaller than this may have been rounded to 0
 
 LEVEL = 1e-6  # probability that a check holds back any report of a whole study although the model is right
 FAR = 100.0  # largest difference between arms of one agent, in scales or largest gaps
-GUESSED = 1e6  # FAR while no scale is known, in guessed scales or largest gaps
+GUESSED = 1e6  # replaces FAR while no scale is known, in guessed scales or largest gaps
 DRIFT = 0.25  # in scales: how far a single arm may move from phase to phase
 LEAST_COMPARED = 20  # smallest number of draws of a cell, both in a phase and before it, to check for skew
-LARGEST_MOVE = 3.0  # a mean that moves by more standard errors has drifted, which says nothing about skew
+LARGEST_MOVE = 3.0  # a mean that moves by more standard errors has drifted, and drift says nothing about skew
 SKEWS = np.array([-0.8, -0.4, -0.2, 0.2, 0.4, 0.8])  # stakes on `skew_product`
 SKEW_LEVEL = 0.001  # probability of a false warning about skew, over all arms
 SKEW_OF_MEANS = 0.1  # with less skewness of a phase's mean, Student's t is accurate to a third of delta
@@ -130,7 +130,7 @@ class ImplausibleMean:
     arm: int
     mean: float
     against: float  # the mean with which it was compared
-    other: int | None  # arm of `against` in the same report; None if `against` is the same arm's mean of a phase before
+    other: int | None  # arm of `against` in the same report; None if `against` is the arm's own mean one phase before
     allowed: float  # the largest allowed distance
 
     def sentence(self, arms: tuple[str, ...]) -> str:
@@ -244,7 +244,7 @@ def _apart(arms: list[_Arm], reach: float) -> ImplausibleMean | None:
 def _radius(past: Past, phase: int) -> float:
     """How far a single draw may be from the true mean in a phase, in scales.
 
-    Phases share the level in proportion to 1 / phase^2, so that it lasts for any number of phases.
+    Phases share the level in proportion to 1 / phase^2, so that the level suffices for any number of phases.
     """
     share = LEVEL / 2 / past.ceiling.size * 6 / (math.pi * max(phase, 1)) ** 2
     return math.sqrt(2 * math.log(2 / share))

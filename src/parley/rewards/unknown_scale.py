@@ -124,7 +124,8 @@ class UnknownScale(RewardModel):
     def cell_variances(self, past: Totals) -> FloatArray:
         """Each group's variance, shrunk towards that of the next wider group; the squared guess if nothing was drawn.
 
-        Groups range from all cells over those of one agent to single cells, and stop at the cells that share a scale.
+        The groups are all cells, then the cells of one agent, then single cells; the last groups used are the cells
+        that share a scale.
         """
         scatter, degrees = past.scatter, np.maximum(past.counts - 1, 0).astype(np.float64)
         each: FloatArray = np.full(past.counts.shape, self.first_variance)
@@ -192,7 +193,7 @@ class UnknownScale(RewardModel):
         return (variances * fresh.per_draw) @ np.square(weights), self._least(degrees, weights)
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
-        """The summary of a phase, whose weight depends on its draws alone, since the scale is unknown."""
+        """The summary of a phase. The phase's weight depends on its counts alone, since the scale is unknown."""
         known = super().summary(Totals.zero(past.counts.shape), fresh, weights)
         estimated, degrees = self._fresh_mixed(fresh, weights)
         return replace(known, estimated=estimated, degrees=np.where(estimated < HIDDEN_MIX, degrees, 0.0))
@@ -231,7 +232,7 @@ class UnknownScale(RewardModel):
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray:
         """`(arm, agent)`: upper bounds on variances from past scatter, the same for all arms of an agent.
 
-        It is the largest bound over the agent's arms, since an arm's rare large rewards may not have occurred yet.
+        Each is the largest bound over the agent's arms, since an arm's rare large rewards may not have occurred yet.
         """
         axes = self.shared_axes
         scatter, lost = _pooled(past.scatter, axes), _pooled(past.rounding, axes)

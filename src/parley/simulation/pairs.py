@@ -1,10 +1,10 @@
 """Simulated outcomes y with a covariate x: the sums that a site keeps for a phase, `(..., arm, agent)`.
 
 x has the mean that the study states (or the middle of its range), and a standard deviation of 1 (or a sixth of the
-range). Between phases a site's mean of x moves, and the outcomes of all its arms move with it by their average slope,
-so that tied arms stay tied even if their slopes differ. Gaussian outcomes with an unclipped Gaussian x are drawn as one
-Wishart matrix per cell, which is exact; with any other x they are drawn person by person. For yes-or-no outcomes, x has
-16 levels, and the sums of a cell come from one multinomial draw.
+range). Between phases a site's mean of x moves, and the outcomes of all arms of the site move with it, by their average
+slope, so that tied arms stay tied even if their slopes differ. Gaussian outcomes with an unclipped Gaussian x are drawn
+as one Wishart matrix per cell, which is exact; with any other x they are drawn person by person. For yes-or-no
+outcomes, x has 16 levels, and the sums of a cell come from one multinomial draw.
 """
 
 import math

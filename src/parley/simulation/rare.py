@@ -224,7 +224,7 @@ def _bet(
     variances: FloatArray,
     width: float,
 ) -> _Bet:
-    """The tilt that makes an error likely: that of the policy's own bet against the arm.
+    """The tilt that makes an error likely: the one that belongs to the policy's own bet against the arm.
 
     `variances (..., arm, agent)` are the true variances of rewards; `width`, the range of rewards, limits tilts.
     """
@@ -265,7 +265,8 @@ def _bet(
 def _slot(instance: Instance, contrasts: Contrasts, members: IntArray, agent: int) -> tuple[IntArray, IntArray]:
     """The slot of the bet to tilt and the arm it is against, `(run,)` each.
 
-    If sets are tested, they are those of the set `members`; else the slot of the arm's truly worst opponent.
+    If sets are tested, slot and arm are those of the set `members`. Otherwise the slot is that of the arm's truly worst
+    opponent.
     """
     if contrasts.ranks is None:
         rivals = contrasts.opponents[:, :, members[0], agent]
@@ -283,7 +284,7 @@ class Tie:
 
 
 def hardest_ties(problem: Problem) -> list[Tie]:
-    """Truths with N - 1 clearly better arms, two arms tied at the boundary, and the others clearly worse or tied too.
+    """Truths with N - 1 clearly better arms, two arms tied at the boundary, and all others clearly worse or tied too.
 
     >>> [tie.words for tie in hardest_ties(Problem(arms=3, weights=[[1.0]]))]
     ['two arms tie', 'all arms below the top tie']

@@ -30,7 +30,7 @@ ENVIRONMENTS = ("gaussian", "bernoulli", "uniform")
 
 
 def make_environment(instance: Instance, name: str | None = None, shifts: FloatArray | None = None) -> Environment:
-    """An environment by name; without a name, the past rows of the instance or, without these, its reward model.
+    """An environment by name; by default the instance's past rows or, without past rows, its reward model.
 
     `shifts (..., 1, agent)` are added to the means; they say how far the sites of each replication have drifted.
     """
@@ -73,7 +73,8 @@ class Phase:
 def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | None = None) -> Iterator[Phase]:
     """Run one study and yield it phase by phase: replication 0 of `simulate` with the same seed.
 
-    The run ends when the policy has finished. With a tie a policy may never finish, so the caller may have to stop.
+    The run ends when the policy has finished. With a tie a policy may never finish, so the caller may have to stop the
+    iteration.
 
     >>> from parley.policies import make_policy
     >>> from parley.problem import Problem

@@ -1,8 +1,8 @@
 """Files that must be complete, on disk, or locked by one process: only this module syncs, renames and locks.
 
-A file written here appears under its name complete or not at all, and is on disk when the function returns. It is
-written under a temporary name, synced and renamed; then its folder is synced, because a rename is on disk only when the
-folder is.
+A file written by this module appears under its name complete or not at all, and is on disk when the function returns.
+It is written under a temporary name, synced and renamed; then its folder is synced, because a rename is on disk only
+when the folder is.
 """
 
 import contextlib

@@ -1,9 +1,10 @@
-"""Kills the process at a named point, for tests: between every two steps of an operation that must be atomic.
+"""Kill the process at a named point, for tests: between any two steps of an operation that must be atomic.
 
-At each of its points such an operation raises an audit event: `sys.audit("parley.reached", "report-inserted")`. It
-costs next to nothing while nobody listens. So nothing that may be killed needs this module: it is the hook that listens
-once a point is armed. `PARLEY_KILL_AT=report-inserted` kills a command the first time it reaches that point,
-`report-inserted:7` the seventh time. `coordinator.record.writer` lists its points as `POINTS`, for the chaos tests.
+At each of its points such an operation raises an audit event: `sys.audit("parley.reached", "report-inserted")`. The
+event costs next to nothing while nobody listens. Code that may be killed does not import this module, which adds the
+listening hook once a point is armed. `PARLEY_KILL_AT=report-inserted` kills a command the first time it reaches that
+point, `report-inserted:7` the seventh time. `coordinator.record.writer` lists its points as `POINTS`, for the chaos
+tests.
 """
 
 import os

@@ -13,14 +13,14 @@ class OutcomeStatus(StrEnum):
     """How an agent's question ended, from best to worst."""
 
     UNASKED = "unasked"  # the agent asks no question and is only drawn
-    DECIDED = "decided"  # its N best arms are found
-    ACCEPTED = "accepted"  # its leaders are within the tolerance
-    LEFT = "left"  # the agent is gone, and the others' questions were re-weighed without it
+    DECIDED = "decided"  # the agent's N best arms are found
+    ACCEPTED = "accepted"  # the agent's leaders are within the tolerance of its best
+    LEFT = "left"  # the agent is gone, and the questions of other agents were re-weighed without it
     EXHAUSTED = "exhausted"  # the budget of samples or rounds, or the horizon, ran out first
     BLOCKED = "blocked"  # nobody is left who could make the missing draws
     CANCELLED = "cancelled"  # an administrator stopped the study first
-    SETTLED = "settled"  # its own question is closed, but its answer is final only when all agents' are
-    OPEN = "open"  # its question has not ended
+    SETTLED = "settled"  # the agent's question is closed, but its answer is final only when all agents are settled
+    OPEN = "open"  # the agent's question has not ended
 
     @property
     def answered(self) -> bool:
@@ -51,7 +51,7 @@ class ArmStatus(StrEnum):
     CHOSEN = "chosen"  # an answer, under the study's guarantee
     OPEN = "open"  # still a candidate: the agent has no answer
     RULED_OUT = "ruled out"  # proven worse than the agent's N best
-    SET_ASIDE = "set aside"  # the agent accepted other arms within the tolerance; this one may be as good
+    SET_ASIDE = "set aside"  # the agent accepted other arms within the tolerance; this arm may be as good
     LEFT = "left"  # the agent is gone or asks nothing, so it has no answer
     CLOSED = "closed"  # nobody's candidate: not opened yet, or withdrawn
 

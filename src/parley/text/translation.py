@@ -3,7 +3,7 @@
 A message is written once, in English and in the researcher's words (agent, arm, draw, reward). `trial.po` has it in the
 words of people in a trial, `fr.po` in French, `fr_trial.po` in French and in the words of people in a trial. A message
 that a catalog lacks is looked up in the next one: (language, audience), then language, then audience. If no catalog has
-the message, it is used as it is.
+the message, the message itself is used.
 
 A message has its values as `%(name)s` and a per cent sign as `%%`. Packages that make sentences before the reader is
 known use `Translatable`: the English text, which also carries its message (the template, with values as `{name}`) and
@@ -141,7 +141,7 @@ class Translatable(str):
     """
 
     message: str
-    values: dict[str, Any]  # by name; positional ones by number
+    values: dict[str, Any]  # by name; positional values by number
 
     def __new__(cls, message: str, *positional: Any, **named: Any) -> Self:
         made = super().__new__(cls, message.format(*positional, **named))
@@ -294,10 +294,10 @@ def folders() -> list[Path]:
 def _words(audience: str, language: str) -> _Words:
     """A reader's catalogs, compiled once per process."""
     names = (f"{language}_{audience}", language, audience)
-    # Folder by folder, so that no edge can override Parley's own messages.
+    # Catalogs are tried folder by folder, so that no edge can override Parley's own messages.
     paths = [folder / f"{name}.po" for folder in folders() for name in names]
     made: NullTranslations = NullTranslations()
-    # Built from the last catalog to the first, because every catalog needs its fallback.
+    # The chain is built from the last catalog to the first, because every catalog needs its fallback.
     for path in reversed([path for path in paths if path.exists()]):
         above = GNUTranslations(io.BytesIO(_compiled(path)))
         above.add_fallback(made)
@@ -307,7 +307,7 @@ def _words(audience: str, language: str) -> _Words:
 
 @cache
 def _compiled(path: Path) -> bytes:
-    """A catalog in the form that is looked up: the audiences share that of their language."""
+    """A catalog compiled for lookup; cached, since all audiences of a language use that language's catalog."""
     with needs("server", f"the words of {path.stem}"):
         from babel.messages.mofile import write_mo
         from babel.messages.pofile import read_po

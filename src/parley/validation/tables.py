@@ -52,7 +52,7 @@ class Table:
                 raise InvalidInput(f"{self.source}, column {name}", found=found, allowed=f"also {name}")
 
     def require_one_of(self, names: Sequence[str]) -> None:
-        """Raise if the table has none of these columns, in upper or lower case: it probably has no header."""
+        """Raise if the table has none of these columns, in upper or lower case: such a table probably has no header."""
         if self.columns and not {name.lower() for name in names} & set(self.columns):
             found = Translatable("the columns {names}", names=", ".join(self.columns)[:200])
             allowed = Translatable("also one of {names}", names=joined(", ", names))
@@ -263,8 +263,8 @@ def columns_of(
 ) -> dict[str, str | None]:
     r"""The column of each role (arm, agent, outcome, covariate): the `given` column, else one with a usual name.
 
-    The column is None if an `optional` role has none, or if `none` is given for it. A covariate is never guessed.
-    `option` is the option or key with which a user names a role's column, for errors.
+    The column is None if an `optional` role has none, or if `none` is given for that role. A covariate is never
+    guessed. `option` is the option or key with which a user names a role's column, for errors.
 
     >>> table = read_table(b"Site,Treatment,y\nParis,A,1\n", "x.csv", needed=())
     >>> columns_of(table, {})
@@ -359,7 +359,7 @@ def draws_of(
 
 
 def _numbers(table: Table, column: str) -> FloatArray:
-    """A column as numbers; raise if one is so large that its powers could not be summed."""
+    """A column as numbers; raise if a number is so large that its powers could not be summed."""
     values = np.array([number_in(table, row, column) for row in table.rows])
     if (large := np.abs(values) > LARGEST_SCALE).any():
         row = table.rows[int(np.argmax(large))]

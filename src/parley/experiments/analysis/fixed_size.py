@@ -3,10 +3,11 @@
 Estimates are those of a live study with one phase (`parley.estimates`). Intervals are Student's with Bonferroni's
 correction: every mean and every pair of arms of every distinct question has an equal share of delta. So all statements
 are right together with probability 1 - delta, whichever of them a reader selects, even those about the best arm.
-Standard errors are Welch's: each arm of each agent has its own scale. Where a mean is skewed, an end is moved outwards,
-never inwards (Hall 1992, *On the removal of skewness by transformation*, J. R. Statist. Soc. B 54, 221-228). Rates of
-0/1 outcomes have the intervals of Price and Bonett (2004, *An improved confidence interval for a linear function of
-binomial proportions*, Comput. Stat. Data Anal. 45, 449-456), which do not collapse where an arm has no success.
+Standard errors are Welch's: each arm of each agent has its own scale. Where a mean is skewed, an end of its interval is
+moved outwards, never inwards (Hall 1992, *On the removal of skewness by transformation*, J. R. Statist. Soc. B 54,
+221-228). Rates of 0/1 outcomes have the intervals of Price and Bonett (2004, *An improved confidence interval for a
+linear function of binomial proportions*, Comput. Stat. Data Anal. 45, 449-456), which do not collapse where an arm has
+no success.
 
 A covariate's slope is pooled within the arms of each agent, as in an analysis of covariance; the error of the slope is
 part of every standard error. docs/analysis.md has the formulas and the measured coverage of these intervals.
@@ -212,7 +213,7 @@ class Analysis:
     def _of_shares(self, value: FloatArray, both: Both, reference: IntArray | None) -> Ends:  # noqa: ARG002
         """Price and Bonett's intervals for rates.
 
-        They add z^2 prior draws, half of them successes, which the cells of a contrast share equally.
+        These intervals add z^2 prior draws, half of them successes, which the cells of a contrast share equally.
         """
         weights, counts, hits = self.problem.weights, self.totals.counts, self.totals.sums
         z = fixed_quantile(2 * self._level)

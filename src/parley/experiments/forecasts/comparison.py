@@ -53,7 +53,7 @@ class Compared:
     """The results under one truth: those of the study, by inference, and those of the other designs."""
 
     truth: str
-    studies: Mapping[str, ScenarioCost]  # by inference or, if there is no choice, the policy's name; own first
+    studies: Mapping[str, ScenarioCost]  # by inference (without a choice, by the policy's name), the study's own first
     peers: Sequence[Peer]
 
     def figures(self, name: str) -> DesignSize | None:
@@ -91,11 +91,14 @@ class Comparison:
     rows: Sequence[Compared]
     designs: Designs  # the other designs, which can be simulated under further truths
     error_truth: str  # name of the truth in which errors are most likely; empty without a tolerance or choice
-    errors: Mapping[str, ScenarioCost]  # the study under `error_truth`, by inference
+    errors: Mapping[str, ScenarioCost]  # results of the study under `error_truth`, by inference
 
     @property
     def own(self) -> str:
-        """The inference of the study, or the name of its policy."""
+        """The study's own key in `Compared.studies`.
+
+        The key is the study's inference, or its policy's name if there is no choice of inference.
+        """
         return next(iter(self.rows[0].studies))
 
     @property
@@ -110,7 +113,7 @@ class Comparison:
         return [study for study in own if study.superior is not None]
 
     def wrong(self, name: str) -> tuple[float, float, str]:
-        """The largest share of wrong studies with inference `name`, its upper confidence bound, and its truth."""
+        """The largest share of wrong studies with inference `name`, with its upper confidence bound and its truth."""
         found = [(self.error_truth, self.errors[name])] if name in self.errors else []
         found += [(row.truth, row.studies[name]) for row in self.rows]
         truth, study = max(found, key=lambda pair: pair[1].error_rate)

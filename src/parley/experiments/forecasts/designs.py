@@ -1,11 +1,12 @@
 """Textbook designs for comparison: a fixed size, and group-sequential looks by O'Brien and Fleming.
 
 Both draw every cell equally often, by a size fixed in advance. Every agent names the arms with its N best estimates if
-each of them beats every other arm by a critical value times the standard error, less the tolerance. It does so at the
-end, or at the first of a few looks at equal shares of the draws. An agent names a bad arm only if that arm beats one of
-its true best arms by as much. Each such pair, for each question, is a one-sided test at delta over the number of tests
-(Bonferroni), so the error is at most delta; scales are taken to be known. A study stops at the look at which the last
-agent names its answer. The size is computed for a gap that is unknown before a real study, which favours these designs.
+each of them beats every other arm by a critical value times the standard error, less the tolerance. The agent names
+them at the end, or at the first of a few looks (at equal shares of the draws) that allows it. An agent names a bad arm
+only if that arm beats one of its true best arms by as much. Each such pair, for each question, is a one-sided test at
+delta over the number of tests (Bonferroni), so the error is at most delta; scales are taken to be known. A study stops
+at the look at which the last agent names its answer. The size is computed for a gap that is unknown before a real
+study, which favours these designs.
 """
 
 from __future__ import annotations

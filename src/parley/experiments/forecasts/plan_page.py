@@ -32,7 +32,7 @@ LEVELS = {"delta": "delta, the error allowed", "horizon": "horizon, draws per ag
 
 
 def cost_table(title: str, plan: CostPlan) -> Table:
-    """The costs of a study together and alone, one row per scenario."""
+    """The costs of a study with its own weights and with every agent alone, one row per scenario."""
     head = ("scenario", f"{plan.unit}, mean", "10% to 90%", "rounds", "wrong", "median", "median alone", "saved")
     pairs = zip(plan.scenarios, plan.alone, strict=True)
     return Table.of_text(title, head, [_cost_row(plan.unit, together, alone) for together, alone in pairs])
@@ -56,7 +56,7 @@ def _cost_row(unit: str, estimate: ScenarioCost, alone: ScenarioCost) -> list[st
 
 
 def sensitivity_table(title: str, plan: CostPlan) -> Table:
-    """How the cost of the reference scenario depends on other settings, one setting per row."""
+    """The cost of the reference scenario under other settings, one setting per row."""
     settings = [(f"{plan.level_axis} {value:,.10g}", estimate) for value, estimate in plan.by_level]
     settings += [(f"{plan.weights_axis} {value:g}", estimate) for value, estimate in plan.by_weights]
     for rho, estimate in plan.by_rho:
@@ -163,7 +163,7 @@ def beside_table(title: str, found: Comparison) -> Table:
 def designs_table(title: str, found: Comparison, name: str = "this study") -> Table:
     """One row per truth and design: size, looks, power, errors, and the study's mean samples over the design's.
 
-    Only the first row of a truth names it.
+    Only the first row of a truth has its name.
     """
     rows: list[list[str]] = []
     for row in found.rows:
@@ -212,7 +212,7 @@ def power_table(title: str, found: Sequence[PoweredBudget]) -> Table:
 
 
 def shapes_table(title: str, problem: Problem, history: History) -> Table:
-    """The shapes of the past rows of a truth: skew, tails and zeros, a row per agent or per agent and arm."""
+    """A table of the shape of past data (skew, tails, zeros), with a row per agent, or per agent and arm."""
     rows = [
         (
             problem.agents[agent],

@@ -26,7 +26,7 @@ from parley.weight_map import stated_alone
 
 DELTAS = (0.1, 0.05, 0.01, 0.001)
 RHOS = (0.5, 0.05, 0.005)
-CAP = 100  # studies alone are stopped at this multiple of the largest study together; their cost is a lower bound
+CAP = 100  # studies alone stop at this multiple of the largest study together; their cost is a lower bound
 MOST_PHASES = 60  # of the calendar
 STEPS = (0.1, 0.5, 2.0, 8.0, 50.0)  # values of a day to try, as multiples of the cheapest study's cost per day
 
@@ -133,7 +133,7 @@ class Planner:
     versus_control: bool = False  # whether studies test superiority over the problem's control
 
     def announce(self, what: str) -> None:
-        """Announce the next simulation to the caller, if it wants to know."""
+        """Announce the next simulation to the caller, if `announced` is set."""
         if self.announced is not None:
             self.announced(what)
 
@@ -142,8 +142,8 @@ class Planner:
     ) -> ScenarioCost:
         """Simulate the studies of one scenario; `max_samples` is a cap that stops near-ties.
 
-        `planned` is the problem by which the policy plans, if it has other prices than `problem`, which counts the
-        costs.
+        `planned` is the problem by which the policy plans, if its prices differ from those of `problem`, by which costs
+        are counted.
         """
         policy = make_policy(self.policy, planned or problem, self.options)
         instances = scenario.instances(problem)
@@ -207,8 +207,8 @@ class _Claims:
     def judged(self, instances: Sequence[Instance]) -> tuple[BoolArray, BoolArray]:
         """Whether superiority was proven where it is true, and where it is false; `(study,)` each.
 
-        The first is true if it was proven for every agent with an arm better than the control, the second if it was
-        proven for an agent without such an arm.
+        The first is true if superiority was proven for every agent with an arm better than the control, the second if
+        superiority was proven for an agent without such an arm.
         """
         better = np.stack([~instance.best[self.control] for instance in instances])[:, None]
         proven = self.proven[self.seen].reshape(len(instances), -1, self.proven.shape[1])
@@ -299,7 +299,7 @@ _OWN, _ALONE = "own", "alone"
 
 
 def _same_question(problem: Problem, moved: Problem) -> str | None:
-    """The key of a varied problem that is simulated anyway: the study's own, or every agent alone; else None."""
+    """The key of known results for a varied problem: those of the study itself, or of every agent alone; else None."""
     if any(getattr(moved, key) != getattr(problem, key) for key in ("delta", "horizon", "rho")):
         return None
     if np.array_equal(moved.weights, problem.weights):

@@ -26,7 +26,7 @@ from parley.problem import Problem
 from parley.validation.checks import share
 
 SEARCH_STEPS = 24  # about how many budgets a search simulates, for a progress bar
-OTHER_SEEDS = 7_919  # added to the seed, so that a budget is reported with other studies than it was chosen by
+OTHER_SEEDS = 7_919  # added to the seed, so that a budget is not reported with the studies by which it was chosen
 REPORTED = 4  # a budget is reported with this many times the studies by which it was chosen
 BEYOND, MOST_RAISED = 2.0, 60  # standard errors required above the wanted power; how often a budget may be raised
 RAISED = 1.02  # factor by which a budget is raised
@@ -94,7 +94,7 @@ def powered_budget(planner: Planner, problem: Problem, truth: Scenario, power: f
 def smallest_budget(
     planner: Planner, problem: Problem, truth: Scenario, power: float, *, accuracy: float = 0.01
 ) -> tuple[int, ScenarioCost]:
-    """Find the smallest `max_samples`, to a relative accuracy, with which a study has this power; with its results.
+    """Find the smallest `max_samples`, to a relative accuracy, with which a study has this power, and its results.
 
     >>> from parley.experiments.forecasts.scenarios import gap_scenario
     >>> planner = Planner(policy="evidence", options={}, replications=200, seed=0)
@@ -117,7 +117,8 @@ def smallest_budget(
     def reached(study: ScenarioCost) -> float:
         return float(study.reached.mean())
 
-    # ENDLESS limits these studies: one that rules out the best arm may have only tied arms, and would never end.
+    # ENDLESS limits these studies: a study that rules out the best arm may be left with tied arms only, and would never
+    # end.
     free = planner.estimate(truth, problem.with_(max_samples=None), max_samples=ENDLESS)
     if reached(free) < power:
         most_power = f"{reached(free):.3f} ± {free.standard_error(free.reached):.3f}"
@@ -196,7 +197,7 @@ class Characteristic:
     study: ScenarioCost
     alone: ScenarioCost  # the study with every agent alone
     fixed: DesignSize | None  # the fixed size with the study's power under this truth; None if no size has it
-    sequential: DesignSize | None  # the same with O'Brien and Fleming's looks
+    sequential: DesignSize | None  # the same for a design with O'Brien and Fleming's looks
     bechhofer: int | None  # samples of Bechhofer's fixed size, the same for any truth; None where it does not apply
     budgets: Sequence[BudgetPoint]  # ascending; they include the study's own budget, if it has one
 

@@ -51,7 +51,7 @@ def bechhofer_constant(arms: int, confidence: float) -> float:
 def bechhofer_size(arms: int, delta: float, gap: float, scale: float) -> int:
     """Draws per arm with which Bechhofer's procedure finds the best arm with probability 1 - delta.
 
-    All others are worse by at least `gap`.
+    This assumes that all other arms are worse by at least `gap`.
     """
     return math.ceil((bechhofer_constant(arms, 1 - delta) * scale / gap) ** 2)
 
@@ -80,8 +80,8 @@ def kn_constants(arms: int, delta: float, first: int) -> tuple[float, float]:
 def obrien_fleming_spending(level: float) -> Spending:
     """The spending function that approximates O'Brien and Fleming's looks.
 
-    After the share t of the information it has spent 2 - 2 Phi(z / sqrt(t)), with z the upper quantile of half the
-    level.
+    After the share t of the information, the function has spent 2 - 2 Phi(z / sqrt(t)), with z the upper quantile of
+    half the level.
     """
     return lambda share: float(2 * ndtr(ndtri(level / 2) / math.sqrt(share)))
 
@@ -244,8 +244,8 @@ class DroppingTrial:
     """A multi-arm multi-stage trial under one truth, to be run at any size with the same random errors.
 
     Looks are at even shares of the information, their levels are O'Brien and Fleming's, and Bonferroni's correction is
-    over the pairs of one arm. An agent drops an arm when another is proven better. Its leader is its answer once no
-    other arm can be better by the tolerance.
+    over the pairs of one arm. An agent drops an arm when another is proven better. The agent's leader becomes its
+    answer once no other arm can be better by the tolerance.
     """
 
     instance: Instance

@@ -176,7 +176,7 @@ def draw_boxes(
 ) -> None:
     """Draw boxplots of one colour, one for each of `values`, at the positions `places`.
 
-    Boxes have the quartiles as ends; whiskers extend by up to 1.5 times their distance.
+    Boxes have the quartiles as ends; whiskers extend by up to 1.5 times the distance of the quartiles.
     """
     drawn = panel.boxplot(
         list(values),
@@ -207,7 +207,8 @@ def draw_heat_map(
 ) -> Any:
     """Draw a heat map, with numbers in its cells if they are few enough to be legible.
 
-    Colours show `shades` if given, else `values`. They range from 0 to `top` if given, else over the numbers they show.
+    Colours show `shades` if given, else `values`. The scale of colours runs from 0 to `top` if given, else from the
+    smallest to the largest of these numbers.
     """
     shown = values if shades is None else shades
     low, high = (float(shown.min()), float(shown.max())) if top is None else (0.0, top)

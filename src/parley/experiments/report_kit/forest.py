@@ -59,7 +59,7 @@ def forest_chart(
     tolerance: float = 0.0,
     harm: Harm | None = None,
 ) -> Markup:
-    """A forest plot of one agent's arms, which are as the API returns them.
+    """A forest plot of one agent's `arms`, in the form in which the API returns them.
 
     `kind` selects the estimates: mean, to_leader or to_control. For differences, `to` is the arm whose value is 0, and
     the differences within the `tolerance` are shaded, since such arms count as equally good. For a guardrail, `harm`

@@ -61,7 +61,7 @@ class Scale:
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers between `low` and `high` for the ticks of an axis, at most `about` steps apart.
+    """Round numbers between `low` and `high` for the ticks of an axis, with at most `about` steps.
 
     >>> ticks(-0.13, 0.52)
     [0.0, 0.2, 0.4]
@@ -130,7 +130,7 @@ def spread(wanted: Sequence[float], apart: float, low: float, high: float) -> li
     """
     order = sorted(range(len(wanted)), key=lambda place: wanted[place])
     places = [min(max(value, low), high) for value in wanted]
-    # Labels are first pushed towards `high`; if the last one then exceeds it, they are pushed back.
+    # Labels are first pushed towards `high`; if the last label then lies beyond `high`, labels are pushed back.
     for before, after in pairwise(order):
         places[after] = max(places[after], places[before] + apart)
     if order and places[order[-1]] > high:

@@ -1,4 +1,4 @@
-"""Engines, which run the cells of a sweep through joblib: on processes of this machine or on a cluster of an edge.
+"""Engines, which run the cells of a sweep through joblib: on processes of this machine or on an edge's cluster.
 
 A crew yields results as they finish, in any order. If workers die, it raises `WorkersLost`: the caller keeps the
 results so far and runs the remaining cells again. Results do not depend on the engine, because a cell contains all the

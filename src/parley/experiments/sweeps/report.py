@@ -113,7 +113,7 @@ def line_chart(
 def box_chart(made: Sequence[figures.Boxes], *, y: str, label: str) -> Markup:
     """A chart of boxplots by group, with a colour per policy.
 
-    Boxes have the quartiles as ends; whiskers extend by up to 1.5 times their distance.
+    Boxes have the quartiles as ends; whiskers extend by up to 1.5 times the distance of the quartiles.
     """
     groups = list(dict.fromkeys(name for one in made for name in one.groups))  # an unfinished policy has fewer groups
     rise = Axis.over([float(end) for one in made for some in one.values for end in (some.min(), some.max())],

@@ -1,4 +1,4 @@
-"""Run the missing cells of a sweep; every cell is stored as soon as it is done, whatever happens to the others."""
+"""Run the missing cells of a sweep; every cell is stored as soon as it is done, whatever happens to other cells."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,9 +1,9 @@
 """The size of a last look that gives a study with a tolerance an answer, whatever its rewards turn out to be.
 
 A pair (l, j) of arms has the wealth W of bets on "j is not better than l by the tolerance or more" (`tolerance`). Its
-*level* a = W delta / M is what remains of its error probability, and u is the normal quantile of 1 - 0.95 a. Let x be
-the arms' mixed means in the last look, and V the variance of x_l - x_j. In that look every open pair stakes 0.95 of its
-level and wins if x_l - x_j >= t[l, j] = u sqrt(V) - tolerance.
+*level* a = W delta / M is what remains of the pair's error probability, and u is the normal quantile of 1 - 0.95 a. Let
+x be the arms' mixed means in the last look, and V the variance of x_l - x_j. In that look every open pair stakes 0.95
+of its level and wins if x_l - x_j >= t[l, j] = u sqrt(V) - tolerance.
 
 Suppose that no cycle of arms in a set has a positive sum of t: the largest mean of u sqrt(V) over its cycles is at most
 the tolerance. Then potentials h with t[l, j] <= h_j - h_l exist, and the arm with the largest x + h wins against all
@@ -22,16 +22,16 @@ from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
 KEPT = 0.05  # share of its level that a pair keeps in a last look, in case the study goes on
 # Gaps are assumed to be this many standard errors smaller than estimated, but not below 0: the best of many estimates
-# is too high, and a study that takes a tie for a gap loses its bets.
+# is too high, and a study that mistakes a tie for a gap loses its bets.
 DOUBT = 2.0
 # How far beyond its quantile a pair's score is planned to lie, in standard deviations: with 1, the pair wins five times
-# out of six. The second value is for studies that state their last round, which no further round can follow.
+# out of six. The second value is for studies that state their last round, since no round can follow it.
 SURE, SURE_AT_LAST = 1.0, 5.0
-LEAST_NEED = 0.1  # smallest planned score; without it, levels near 1 would have negative ones
+LEAST_NEED = 0.1  # smallest planned score; without it, levels near 1 would have negative scores
 LEADERS = (0.25, 0.4, 0.55)  # variances to try for the leader's mean, as shares of its hardest contrast's variance
 APART = 0.5  # smallest variance of another arm, relative to a contender's: below it, a contender costs no more
 MOST_CONTENDERS = 16  # with more arms, the largest quantile replaces the largest mean of a cycle, as a bound
-NEVER = 1e6  # stands for u sqrt(V) of a pair that was not drawn and has not won
+NEVER = 1e6  # value of u sqrt(V) for a pair that was not drawn and has not won
 LEAST_QUANTILE = 0.3  # smallest quantile to plan with: levels of about 0.4 and more need next to no draws
 
 
@@ -41,10 +41,10 @@ class Closing:
 
     contenders: BoolArray  # (..., arm, agent): the arms among which an answer is sought
     quantile: FloatArray  # (..., agent): the largest mean of u over cycles of contenders
-    outside: FloatArray  # (..., arm, agent): twice the variance at which an arm's mean loses to all contenders; or inf
+    outside: FloatArray  # (..., arm, agent): twice the variance at which an arm's mean loses to all contenders, or inf
     information: FloatArray  # (..., agent): sum over arms of 1 / variance of the mean that should close the question
     looks: IntArray | None = None  # (...): remaining looks; None if no phase is being planned
-    cost: FloatArray | None = None  # (...): rough cost of closing all questions; None if no phase is being planned
+    cost: FloatArray | None = None  # (...): rough cost of closing all questions; None if no phase is planned
 
     @property
     def between(self) -> BoolArray:
@@ -76,9 +76,9 @@ def closing(
     `log_levels` are `(..., arm, arm, agent)`. The estimates of mixed means, their variances and `standing`, by which
     arms are ranked, are `(..., arm, agent)`.
 
-    Every set of the best-ranked arms, from one arm up, is tried as the contenders. The cost of a set assumes that each
-    contender's mean has the variance that closes the set, and each other arm's mean the variance at which every
-    contender should win against it.
+    The contenders are chosen by trying every set of the best-ranked arms, from one arm up. The cost of a set assumes
+    that each contender's mean has the variance that closes the set, and each other arm's mean the variance at which
+    every contender should win against it.
     """
     arms, tolerance = problem.arm_count, problem.tolerance
     order = np.argsort(np.where(active, -standing, np.inf), axis=-2, kind="stable")

@@ -16,8 +16,8 @@ from parley.policies.evidence.wealth import LOWEST, Wealth, scores
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
 STEEPNESS = 0.7  # exponent of the shares: 0 is the union bound; larger values trust the first phase's leaders more
-LEAST_CHANCE = 1e-3  # lower bound on an arm's chance to be a loser after the first phase, and on that not to be
-ROUNDING = 1e-9  # bets aim this far beyond the line, which is computed from rounded sums
+LEAST_CHANCE = 1e-3  # least chance of an arm to be a loser after the first phase, and not to be one
+ROUNDING = 1e-9  # bets aim this far beyond the line, since the line is computed from rounded sums
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Joint:
         """Return the lines that slots' bets aim at and the lines that slots need, `(..., 1, arm, agent)` each.
 
         Given the present leaders, a slot of arm k needs log(1 / delta) + log(1 + shares of the other agents' leaders /
-        share of k). Bets aim higher, the more so the likelier a change of leaders: an arm that may take over has a
-        larger share.
+        share of k). Bets aim higher, the more so the likelier a change of leaders is: an arm that may become leader has
+        a larger share.
 
         `variances` are those of mixed means from all draws so far. The leaders of `stuck (..., agent)` may never win,
-        so the largest remaining share of such an agent counts instead.
+        so for such an agent the largest remaining share counts instead.
         """
         assert state.log_shares is not None
         top, shares = self.problem.top, np.exp(state.log_shares)
@@ -56,7 +56,8 @@ class Joint:
     def beside(self, held_by: FloatArray, shares: FloatArray) -> FloatArray:
         """`(..., 1, arm, agent)`: the lines of slots with these `shares (..., arm, agent)`.
 
-        `held_by (..., agent)` is the share of every agent's set in the joint answer; the agent's own is not counted.
+        `held_by (..., agent)` is the share of every agent's set in the joint answer; an agent's own share is not
+        counted.
         """
         # Agents with equal weights ask the same question, which has a single share in a joint answer.
         total = np.where(self.problem.questions, held_by, 0.0).sum(axis=-1, keepdims=True)
@@ -107,7 +108,7 @@ class Joint:
 
 
 def chance_of_losing(mixed: FloatArray, variances: FloatArray, top: int) -> FloatArray:
-    """`(..., arm, agent)`: rough probability that an arm is not among the `top` best, from its estimate and variance.
+    """`(..., arm, agent)`: rough probability that an arm is not among the `top` best, given its estimate and variance.
 
     An arm among the `top` best estimates is compared with the best of the other arms, and every other arm with the last
     of the `top` best.
@@ -125,9 +126,9 @@ def chance_of_losing(mixed: FloatArray, variances: FloatArray, top: int) -> Floa
 def log_shares(mixed: FloatArray, variances: FloatArray, top: int, new: BoolArray | bool = False) -> FloatArray:
     """`(..., arm, agent)`: the log of every arm's share in joint answers, from the first phase, up to a constant.
 
-    A wrong joint answer is most likely wrong for the agent whose arm has the worst estimate, so its bets on that
-    agent get the largest share of its wealth. The first phase has no data about a `new` arm: each new arm is taken to
-    be as likely to win as all other arms together.
+    A wrong joint answer is most likely wrong for the agent whose arm has the worst estimate, so bets on that agent get
+    the largest share of the joint answer's wealth. The first phase has no data about a `new` arm: each new arm is taken
+    to be as likely to win as all other arms together.
 
     >>> log_shares(np.array([[0.5], [0.4], [0.0]]), np.full((3, 1), 0.01), 1).round(2).ravel().tolist()
     [-0.81, 0.81, 4.83]

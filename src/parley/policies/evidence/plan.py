@@ -1,4 +1,4 @@
-"""How evidence racing plans a phase: the cheapest draws expected to bring every losing arm to its line.
+"""How evidence racing plans a phase: with the cheapest draws that should rule out every losing arm.
 
 The guarantee does not depend on plans: its proof holds for all counts that depend only on the past.
 """
@@ -21,23 +21,23 @@ ACCURACIES = (0.02, 0.01, 0.01)  # relative gaps of the solves, each of which st
 FEWEST_STEPS, MOST_STEPS, WORK = 60, 500, 1e9  # bounds on a solve's steps, which take about WORK multiplications
 FIRST_MARGIN, LEAST_MARGIN, MOST_MARGIN = 0.5, 0.25, 2.0  # safety margins of a contrast, in standard deviations
 LEAST_STAKE = 0.1  # smallest stake to plan for, so that target variances stay bounded
-SMALLEST = 0.03  # a phase costs at least this share of what was spent before; less in long studies
+SMALLEST = 0.03  # a phase costs at least this share of what was spent before; the share is smaller in long studies
 MOST_FASTER = 1.1  # largest factor on growth, in long studies
 LEAST_CELL = 0.05  # smallest cell relative to the phase's mean cell, so that every estimate keeps improving
 # Largest first phase, relative to the cost of a tie (with a tolerance) and to a stated budget.
 OF_A_TIE, OF_THE_BUDGET = 0.025, 0.1
 SMALL_GAPS = 10.0  # the gap that sizes the first phase is at most this many times `largest_gap`
-FEW_ARMS, FIRST_LOOK = 4, 0.1  # most arms of a closed study; its first phase relative to its closing size
-# A look with n further looks after it brings what is spent to at most 1.5^-n and at least 6^-n of the closing size.
+FEW_ARMS, FIRST_LOOK = 4, 0.1  # most arms of a closed study, and its first phase relative to its closing size
+# After a look that n further looks follow, the total spent is at most 1.5^-n and at least 6^-n of the closing size.
 FEW_LOOKS, MANY_LOOKS = 1.5, 6.0
-# For a study with a tolerance whose last round is stated: caution, the smallest gap to plan for (in tolerances, after
-# the tolerance is added), and its value of FEW_LOOKS.
+# For a study with a tolerance whose last round is stated: its caution, the smallest gap to plan for (in tolerances,
+# after the tolerance is added), and what replaces FEW_LOOKS.
 FIRM_CAUTION, LEAST_GAP, FIRM_LOOKS = 4.0, 0.7, 2.2
 # If rounds are stated: how much smaller than estimated a gap may be, and the smallest gap to plan for, both in standard
 # errors; then the largest factor by which a phase may multiply what was spent.
 SMALLER, LEAST_SIGNAL, FASTEST = 0.5, 0.15, 6.0
-# Roughly how many reports of a cell a study has. Every private report adds noise, so the first phase should be large
-# enough to outweigh the noise of that many reports (docs/privacy.md).
+# Roughly the number of reports of one cell in a study. Every private report adds noise, so the first phase should be
+# large enough to outweigh the noise of that many reports (docs/privacy.md).
 REPORTS = 8.0
 # Joint answers of M agents multiply the variances after the first phase by sqrt(4/3 / M), but by no less than 0.35.
 MANY, LEAST_SMALLER = 4 / 3, 0.35
@@ -66,7 +66,7 @@ class Temper:
     smallest_growth: float
     optimism: float
     caution: float
-    longer: float = 1.0  # factor below 1 for long studies, so that they cost little more than the lower bound
+    longer: float = 1.0  # factor below 1 for long studies, so that their cost is close to the lower bound
 
 
 def require_possible(samples: float) -> None:
@@ -100,9 +100,9 @@ def first_draws(problem: Problem, precision: float, line: float, *, together: bo
     """The cheapest draws of the first phase: `(arm, agent)`, or a single row that serves every arm.
 
     The first phase informs the plan and is usually not evidence. It gives mixed means a standard error of about
-    `precision` gaps, and a smaller one in longer studies or if agents answer `together`. It stays small compared with
-    the study: at most about a fortieth of what a tie takes if there is a tolerance (a tenth of the closing look if the
-    study is closed), at most a tenth of a stated budget, and little where rewards vary by more than `largest_gap`.
+    `precision` gaps, or less in longer studies or if agents answer `together`. It stays small compared with the study:
+    at most about a fortieth of what a tie takes if there is a tolerance (a tenth of the closing look if the study is
+    closed), at most a tenth of a stated budget, and little where rewards vary by more than `largest_gap`.
     """
     variance, gap = problem.noise.first_sizes(problem.largest_gap, _first_gap(problem))
     common, own = (variance, None) if isinstance(variance, float) else (1.0, variance)
@@ -170,9 +170,9 @@ def is_closed(problem: Problem) -> bool:
     """Whether the study is *closed*: planned for its closing look from the start, with a first phase that is evidence.
 
     In a closed study all pairs start with equal shares, which move later. The scale must be known before the first
-    draw: otherwise the study has no largest size, and a few such studies grew without end. With several questions, or
-    rewards in a range, a last round must be stated: otherwise clear gaps would cost up to half as much again, and arms
-    that are far off would be set aside instead of ruled out.
+    draw: otherwise the study has no largest size, and in simulations a few such studies grew without end. With several
+    questions, or rewards in a range, a last round must be stated: otherwise clear gaps would cost up to half as much
+    again, and clearly worse arms would be set aside instead of ruled out.
     """
     noise, firm = problem.noise, problem.max_rounds is not None
     few = problem.top == 1 and 1 < problem.arm_count <= FEW_ARMS and (firm or problem.question_count == 1)
@@ -195,7 +195,7 @@ def closing_size(problem: Problem, line: float) -> tuple[float, float]:
 
 
 def _first_gap(problem: Problem) -> float:
-    """The gap that sizes the first phase: `largest_gap`, or up to ten times that if rewards vary by more."""
+    """The gap that sizes the first phase: `largest_gap`, or up to ten times `largest_gap` if rewards vary by more."""
     noise = problem.noise
     width = math.sqrt(np.max(noise.first_variance)) if not noise.in_range else noise.usual_gap
     return max(problem.largest_gap, min(width, SMALL_GAPS * problem.largest_gap))
@@ -211,7 +211,7 @@ def further_draws(
     *,
     stated: bool = False,
 ) -> IntArray:
-    """`(batch, arm, agent)`: fresh draws of the next phase; all arrays have a single batch axis.
+    """`(batch, arm, agent)`: the draws to plan for the next phase. All arrays have a single batch axis.
 
     Gaps are taken as sqrt(estimate^2 + (optimism * error)^2), so that a near-tie by chance needs only a moderate phase.
     Each contrast has a safety margin of sqrt(2 log(caution / q)) standard deviations, where q is its share of the cost:
@@ -299,7 +299,7 @@ def cheapest(
         if closing is not None:
             opponents, rows = with_closing(problem, contrasts, rows, closing, common)
         programs = ContrastPrograms.of(problem.squared_weights, opponents, rows, cost_model.prices, each)
-        # Not strict: a live study must go on, and a plan slightly above the cheapest is good enough.
+        # `strict` is off: a live study must go on, and a plan slightly above the cheapest is good enough.
         solution = solve(
             programs, accuracy=accuracy, max_steps=steps, strict=False, start=solution, pace=cost_model.pace
         )
@@ -322,8 +322,8 @@ def with_closing(
 ) -> tuple[IntArray, FloatArray]:
     """Add a slot to opponents and rows in which agents with several contenders plan to close their questions.
 
-    In this slot every arm is its own opponent, so its row bounds twice the variance of its mean. This row replaces all
-    other rows of such an agent.
+    In this slot every arm is its own opponent, so an arm's row bounds twice the variance of its mean. For agents with
+    several contenders, these rows replace all others.
     """
     closed = np.square(problem.tolerance / closing.quantile)[:, None, None, :]
     inside = closing.contenders[:, None]
@@ -363,8 +363,8 @@ def on_the_way(
 ) -> FloatArray:
     """`(batch,)`: the least cost of the next phase with which the remaining `looks` suffice.
 
-    What was spent grows from look to look by equal factors, up to what would end the study if gaps were a little
-    smaller than estimated. The last look relies on the gaps as estimated. With few looks, the factors are large.
+    The total spent grows from look to look by equal factors, up to the cost that would end the study if gaps were a
+    little smaller than estimated. The last look relies on the gaps as estimated. With few looks, the factors are large.
     `shares` are the contrasts' shares of the `wanted` cost.
     """
     left = np.maximum(looks, 1)
@@ -394,7 +394,7 @@ def worth_the_noise(problem: Problem, draws: FloatArray, past: Totals) -> FloatA
 
 
 def tangent(problem: Problem, variances: FloatArray, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Linearize the variances of private means at a plan of `draws`.
+    """Linearize the variances of private means around a plan of `draws`.
 
     Returns variances of single rewards and additions to right sides, `(..., arm, agent)` each. If reports are private,
     a cell's mean has the variance v z + s^2 z^2 with z = 1 / draws. Programs must be linear in z, so they get the

@@ -1,9 +1,9 @@
 """Evidence racing (W-CER), Parley's own policy: an arm is ruled out when the wealth of bets against it reaches a line.
 
-Before a phase N *opponents* are fixed for every arm k of agent m, each with a *slot* that holds the wealth of bets on
-"this opponent beats k"; only the phase's fresh draws settle these bets. A slot is evidence against sets of N arms
-(`wealth`) and rejects them when it reaches the line M / delta. When all sets that contain k are rejected, k is ruled
-out.
+Before a phase, N *opponents* are fixed for every arm k of agent m, each with a *slot* that holds the wealth of bets on
+"this opponent beats k"; only the phase's fresh draws settle these bets. A slot's wealth is evidence against sets of N
+arms (`wealth`) and rejects these sets when it reaches the line M / delta. When all sets that contain k are rejected, k
+is ruled out.
 
 Why this is sound: take the set that is the true top N of agent m. Every bet against it is that an arm outside beats an
 arm inside, so given the past and the counts, its expected payoff is at most 1. The wealth against the set is therefore
@@ -36,7 +36,7 @@ from parley.totals import Totals
 from parley.validation.checks import above_zero
 
 FINER = 1.15  # factor on optimism with a tolerance or joint answers, which makes phases smaller (docs/policies.md)
-NO_SET = 1e9  # log wealth of a slot that represents no set, if answers are joint: beyond every slot's own line
+NO_SET = 1e9  # log wealth of a slot that represents no set, if answers are joint: above every slot's own line
 ALL_IN = 0.8  # a plan that wants more than this share of the remaining budget takes all of it
 LOG_EVIDENCE = phrase("log evidence ")
 
@@ -46,12 +46,12 @@ class EvidenceRacing(Elimination):
     """Evidence racing. No option can break the guarantee; options trade samples for rounds.
 
     `rounds`: about how many rounds you can afford, 3 to 8; sets the defaults of `precision`, `growth`, `optimism` and
-    `caution`. If it is stated, phases grow as fast as needed to suffice. By default it follows from what a round costs
-    in days (`round_days`), and is 5 if that is unknown.
+    `caution`. If stated, phases grow as fast as that number of rounds requires. By default it follows from what a
+    round costs in days (`round_days`), and is 5 if that is unknown.
     `precision`: standard error of every mixed mean after the first phase, as a share of `largest_gap`.
-    `growth`: a phase multiplies the samples spent so far by at most this.
-    `smallest_growth`: a phase multiplies the samples spent so far by at least this; 1.03 by default, less in long
-    studies.
+    `growth`: the largest factor by which a phase multiplies the samples spent so far.
+    `smallest_growth`: the smallest factor by which a phase multiplies the samples spent so far; 1.03 by default, less
+    in long studies.
     `optimism`: plan as if gaps were this many standard errors larger than estimated (added in squares).
     `caution`: what saving a round is worth; a larger value makes phases larger and rounds fewer.
     `gap_scale`: a gap you expect, as a share of `largest_gap`; tunes the bounds on gaps and the default of `rounds`.
@@ -113,9 +113,9 @@ class EvidenceRacing(Elimination):
     def temper(self) -> Temper:
         """The parameters of plans: the given options, and defaults for all other options.
 
-        Some reward models, mostly those without boosted bets, gain wealth in smaller steps and need more rounds: they
-        have factors on the default optimism and caution. Stated rounds turn these factors off, except in play and for
-        boosted bets with a tolerance.
+        Some reward models, mostly those without boosted bets, gain wealth in smaller steps and need more rounds, so
+        they have factors on the default optimism and caution. Stated rounds turn these factors off, except in play and
+        for boosted bets with a tolerance.
         """
         given = (self.precision, self.growth, self.optimism, self.caution)
         precision, growth, optimism, caution = (
@@ -149,7 +149,7 @@ class EvidenceRacing(Elimination):
     def together(self) -> bool:
         """Whether all agents give one joint answer, so that no union bound over agents is paid (`_joint_lines`).
 
-        Not with a tolerance: each agent may have several right answers, so there is no single true joint answer.
+        False with a tolerance: each agent may then have several right answers, so there is no single true joint answer.
         """
         problem = self.problem
         joint = problem.answers == "together" and not problem.tolerance and problem.horizon is None
@@ -290,7 +290,7 @@ class EvidenceRacing(Elimination):
         return self.exhausted(replace(state, phase=state.phase + 1, counts=state.counts + counts))
 
     def _worth_drawing(self, state: State, contrasts: Contrasts) -> Contrasts:
-        """Plan nothing for the contrasts of agents that repeat a question, do not ask, have left or are blocked.
+        """Exclude from the plan the contrasts of agents that repeat a question, do not ask, have left or are blocked.
 
         A finer weight step waits for its two neighbours, which have larger shares of delta: if their answers agree, the
         step needs no draws.
@@ -330,7 +330,7 @@ class EvidenceRacing(Elimination):
 
     @once
     def _stuck(self) -> BoolArray | None:
-        """`(agent,)`: agents that cannot be settled, because an idle agent has weight in their mix or they do not ask.
+        """`(agent,)`: agents that cannot be settled: an idle agent has weight in their mix, or they do not ask.
 
         None if no agent is idle or has left, or if answers are not joint.
         """
@@ -384,7 +384,7 @@ class EvidenceRacing(Elimination):
         return self._joint.lines(state, rank, self.past_variances(state), self.new_arms(state), stuck)
 
     def settled(self, state: State) -> BoolArray:
-        """`(..., agent)`: whether nothing needs to be drawn for an agent's question as long as no leaders change."""
+        """`(..., agent)`: whether an agent's question needs no more draws as long as no agent's leaders change."""
         assert isinstance(state, Wealth)
         undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
         if not self.together or not ((state.phase > 0) & ~state.finished).any():
@@ -405,7 +405,7 @@ class EvidenceRacing(Elimination):
         return self.problem.mixed_variances(np.maximum(counts, 1), self.problem.noise.cell_variances(past), releases)
 
     def past_variances(self, state: State) -> FloatArray:
-        """Variances of the mixed means so far, with privacy noise as if every cell were reported in every phase."""
+        """Variances of the mixed means so far, with the privacy noise of reports of every cell in every phase."""
         return self.variances(state.counts, state.totals, np.asarray(state.phase)[..., None, None])
 
     def update(self, state: State, totals: Totals) -> State:
@@ -415,7 +415,7 @@ class EvidenceRacing(Elimination):
         return super().update(self.weigh(state, totals, self.contrasts(state)) if same_shape else state, totals)
 
     def phase(self, state: Wealth, fresh: Totals) -> Phase:
-        """Prepare the draws of a phase for settling its bets."""
+        """Gather what is needed to settle the bets of a phase: its draws and the estimates from before it."""
         betting = self._betting(state)
         counts = np.where(betting, fresh.counts, 0)
         return Phase(
@@ -473,7 +473,8 @@ class EvidenceRacing(Elimination):
     def racing(self, state: State) -> BoolArray:
         """`(..., 1, arm, agent)`: whether the slots of an arm bet.
 
-        Once an arm is out or its agent decided, wealth and opponents no longer change: the certificate reports them.
+        Once an arm is out or its agent is decided, its wealth and opponents no longer change, since the certificate
+        reports them.
         """
         undecided = state.active.sum(axis=-2, keepdims=True) > self.problem.top
         return np.asarray(self._betting(state) & state.active & undecided)[..., None, :, :]
@@ -526,7 +527,7 @@ class EvidenceRacing(Elimination):
         """`(..., arm, agent)`: the evidence against an arm, for people to read.
 
         With joint answers, it is the evidence against the joint answer of this arm and the other agents' leaders: all
-        losers of a settled agent have reached the line. An arm that is out is never below the line.
+        losers of a settled agent have reached the line. The score of an arm that is out is never below the line.
         """
         if not self.together:
             return scores(state)
@@ -535,7 +536,7 @@ class EvidenceRacing(Elimination):
         return np.where(state.active, score, np.maximum(score, self.line))
 
     def set_aside(self, state: State, case: Explanation) -> BoolArray:
-        """With a tolerance, all dropped arms except those that a bound on their gap proves worse."""
+        """With a tolerance: all dropped arms except those that a bound on the gap proves worse."""
         if not isinstance(state, Pairs):
             return super().set_aside(state, case)
         return tolerance.set_aside(state)

@@ -1,8 +1,8 @@
-"""Evidence racing for regret: the same race, planned and ended by the cost of draws and of wrong answers.
+"""Evidence racing for regret: the costs of draws and of wrong answers decide what to draw and when to stop.
 
 Bets, opponents and wealth are those of `evidence`. Four things differ. The line follows from what a wrong answer would
-cost until the horizon. In plans, the cost of a draw is its expected regret. A contrast is explored only while that is
-worth its cost. A phase lasts until the agent with the most exploration is done, and all other agents play their leaders
+cost until the horizon. In plans, a draw costs its expected regret. A contrast is explored only while exploring it is
+worth the cost. A phase lasts until the agent with the most exploration is done, and all other agents play their leaders
 meanwhile. docs/regret.md has the proofs.
 """
 
@@ -44,13 +44,13 @@ REGRET_TEMPERS = {
 TIME_GROWTH = {4: 20.0, 5: 20.0, 6: 15.0, 7: 10.0, 8: 10.0}
 
 ACCURACIES = (0.05, 0.05)  # relative gaps of the solves, each of which starts from the previous solution
-LEADER_COST = 2.0  # factor on the expected loss of a leader's draw, since a leader is played for long phases
+LEADER_COST = 2.0  # factor on the expected loss of a leader's draw, as leaders are played for long phases
 SURPRISE = 1.25  # gaps are assumed smaller by this factor, since a wrong leader would be played for a long time
 RARE = 2.0  # squared ranges, over a cell's draws, by which the variance of its rewards may be underestimated
-LEAST_COST = 1e-4  # assumed cost of a draw that loses nothing, relative to the most expensive draw
-# `planned_line`: the stake that it starts from, its steps, and the margin of stakes in standard deviations.
+LEAST_COST = 1e-4  # assumed cost of a draw without regret, relative to the most expensive draw
+# `planned_line`: its first stake, its number of steps, and the margin of stakes in standard deviations.
 FIRST_STAKE, STAKE_STEPS, PLANNED_MARGIN = 4.0, 4, 0.5
-LEAST_MISSING = 0.05  # least missing wealth to plan for, in nats: a contrast that lacks less is all but over
+LEAST_MISSING = 0.05  # least missing wealth to plan for, in nats: a contrast that lacks less is nearly decided
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,9 +66,9 @@ class EvidenceRegret(Playing, EvidenceRacing):
 
     `rounds`: about how many rounds you can afford, 4 to 8 (7 by default); sets `precision`, `growth` (here of what
     exploration costs, not of samples), `optimism` and `caution`, as in `evidence`, and how fast phases get longer.
-    `smallest_growth`: a phase multiplies the time played so far by at least this.
+    `smallest_growth`: the smallest factor by which a phase multiplies the time played so far.
     `loss`: the regret that wrong answers may cost, in units of the cost of one more nat of evidence.
-    `worth`: a contrast is explored only while this costs at most `worth` times the loss expected without exploring it.
+    `worth`: a contrast is explored only while exploring it costs at most `worth` times the loss expected otherwise.
     """
 
     name: ClassVar[str] = "evidence-regret"
@@ -142,7 +142,10 @@ class EvidenceRegret(Playing, EvidenceRacing):
         return np.asarray(self.worth * self.remaining(state.counts)[..., None, None, :] * excess)
 
     def contrasts(self, state: Wealth) -> Contrasts:
-        """As in `evidence`, but an arm races until it is ruled out, even after it reached an earlier, lower line."""
+        """As in `evidence`, but bets against an arm go on until it is ruled out.
+
+        They go on even after the arm has reached an earlier, lower line.
+        """
         usual = super().contrasts(state)
         undecided = state.active.sum(axis=-2, keepdims=True) > 1
         live = np.broadcast_to((state.active & undecided)[..., None, :, :], usual.live.shape)
@@ -184,7 +187,10 @@ class EvidenceRegret(Playing, EvidenceRacing):
         )
 
     def keep(self, before: State, after: State) -> BoolArray:  # noqa: ARG002
-        """Drop arms on their line; if the leader itself is on its line, drop only the leader in this phase."""
+        """Drop the arms that have reached their line.
+
+        If the leader is one of them, drop only the leader in this phase.
+        """
         assert isinstance(before, Lined)
         undecided = before.active.sum(axis=-2, keepdims=True) > 1
         out = before.active & undecided & (before.phase > 0)[..., None, None]
@@ -195,7 +201,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
     def decide(self, before: State, after: State) -> State:
         """Decide as in `evidence`, and bring dropped arms back with their wealth when an open horizon is extended.
 
-        Over a longer horizon a wrong answer costs more, so the arms were dropped at lines that are now too low.
+        Over a longer horizon a wrong answer costs more, so the lines at which arms were dropped are now too low.
         """
         decided = super().decide(before, after)
         longer = (self.horizon(decided.counts) > self.horizon(before.counts))[..., None, None]
@@ -227,11 +233,14 @@ class Costs:
 
 
 def draw_costs(problem: Problem, state: State) -> Costs:
-    """Estimate the costs of draws: estimated gaps to the leader, for candidates with a standard error added in squares.
+    """Estimate the costs of draws.
 
-    A draw of the leader costs its expected loss to candidates that may be better: the sum over candidates of
-    E max(gap, 0), with the gap normal around its estimate. This doubt is added to the cost of all other arms too, and
-    so are stated prices (`parley.bounds.prices.regret_and_money`).
+    A draw costs the arm's estimated gap to the leader; for candidates, the standard error of the gap is added in
+    squares.
+
+    A draw of the leader costs its expected loss to candidates that may be better: the sum over candidates of E max(gap,
+    0), with the gap normal around its estimate. This expected loss is added to the cost of all other arms too, and so
+    are stated prices (`parley.bounds.prices.regret_and_money`).
     """
     mixed = problem.mixed(state.means)
     variances = problem.mixed_variances(np.maximum(state.counts, 1), problem.noise.cell_variances(state.totals))
@@ -287,9 +296,9 @@ def exploration(
     """Plan a phase: the draws to explore, `(batch, arm, agent)`, and its length in draws per agent, `(batch,)`.
 
     The leader's own draws are part of the cheapest plan but need not be requested: agents with time left play the
-    leader anyway. These draws only make the phase longer, until the time played has grown `time_growth` times. If
-    nothing is worth exploring, the phase has this largest length, and the next phase decides again with the data from
-    playing.
+    leader anyway. The leader's draws only make the phase longer, until the time played has grown `time_growth` times.
+    If nothing is worth exploring, the phase has this largest length, and the next phase decides again with the data
+    from playing.
     """
     plan, touched = worthwhile(problem, contrasts, worth, state, costs, temper)
     wanted = (plan * costs.losses).sum(axis=(-2, -1))
@@ -308,7 +317,9 @@ def exploration(
 def worthwhile(
     problem: Problem, contrasts: Contrasts, worth: FloatArray, state: State, costs: Costs, temper: Temper
 ) -> tuple[FloatArray, BoolArray]:
-    """The cheapest plan in which no contrast costs more than its worth, `(batch, arm, agent)`, and the cells it draws.
+    """The cheapest plan in which no contrast costs more than its worth.
+
+    Returns its draws and which cells it draws, `(batch, arm, agent)` each.
 
     Contrasts whose share of the cost exceeds their `worth (..., opponent, arm, agent)` are dropped. Fewer contrasts
     then share the cost of the plan, so this repeats until every share is within its worth.

@@ -7,8 +7,8 @@ pairs (l, j) of all l in L and all j outside have reached the line M / delta.
 Why this is sound: an arm l of a bad answer is worse than some true top arm j outside it by more than the tolerance. The
 bets of this pair (l, j) have expected payoffs of at most 1, so by Ville's inequality its wealth reaches the line with
 probability at most delta / M times its initial wealth. All pairs of an arm outside the true top N and an arm inside
-start with at most 1 in total, which makes at most delta / M an agent. docs/tolerance.md has the proof, and that for
-closed studies (`plan.is_closed`), in which shares move after the start.
+start with at most 1 in total, which makes at most delta / M an agent. docs/tolerance.md has the proof, and the proof
+for closed studies (`plan.is_closed`), in which shares move after the start.
 """
 
 import math
@@ -29,8 +29,8 @@ from parley.text.translation import Translatable
 EVENLY = 0.1  # share of an agent's error probability that pairs divide equally, whatever the estimates are
 SET_ASIDE = 0.2  # share of delta reserved for the finer steps of weights in doubt
 MOST_ARMS = 128  # with more arms, only some may be answers: there are as many pairs as squared arms
-ROWS, FREE = 32, 8  # number of arms that may be answers then; of these rows, some stay free for late leaders
-AHEAD = 0.5  # in tolerances: how far the estimate of a leader on the line may be below another arm's
+ROWS, FREE = 32, 8  # rows (arms that may be answers) in that case, and how many of them stay free for late leaders
+AHEAD = 0.5  # in tolerances: how far a leader whose pairs have reached the line may be below another arm's estimate
 SURELY = 2.0  # standard errors, beyond the tolerance, below the best estimate at which `_possible` is 1/2
 LEAST_CHANCE = 1e-4  # least probability that an arm is an answer, so that sums keep their precision
 LEAST_SHARE = 1e-4  # smallest share with which a pair's bet is planned
@@ -41,9 +41,9 @@ ROUNDING = 1e-9  # subtracted from the log of every share, so that rounding neve
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs(Wealth):
-    """Wealth, including that of ordered pairs; the slots of `log_wealth` hold the wealth of the leaders' pairs."""
+    """Wealth with that of all ordered pairs; the slots of `log_wealth` hold the wealth of the leaders' pairs."""
 
-    log_pairs: FloatArray  # (..., row, arm, agent): for "the arm does not beat the row's by the tolerance or more"
+    log_pairs: FloatArray  # (..., row, arm, agent): bets on "the arm does not beat the row's by the tolerance or more"
     rows: IntArray | None = None  # (..., row, agent): the arms that may be answers; None if all may
     shares: FloatArray | None = None  # (..., row, arm, agent): what a pair may give away; None if shares do not move
 
@@ -59,7 +59,7 @@ def log_stated(problem: Problem) -> float:
 
 
 def log_parts(problem: Problem) -> FloatArray:
-    """`(agent,)`: the log of the share that a question's pairs divide: 0, or less for a finer weight step.
+    """`(agent,)`: the log of the share of wealth that a question's pairs divide: 0, or less for a finer weight step.
 
     With the line M / delta, a question that divides the share p errs with probability at most p delta / M. Over all
     questions, whether a finer step is needed or not, this adds up to delta.
@@ -88,12 +88,14 @@ def no_pairs(problem: Problem, batch: tuple[int, ...]) -> dict[str, Any]:
 def moved(state: Pairs, wished: FloatArray, line: float, now: BoolArray) -> Pairs:
     """The state with shares moved towards `wished (..., row, arm, agent)` as far as possible.
 
-    A pair gives at most its share and at most its wealth, never what it has won. A pair on the line stays on the line.
+    A pair gives away at most its share and at most its wealth, never what it has won. A pair that has reached the line
+    stays there.
     """
     assert state.shares is not None
     # A pair's share and wealth change by the same amount, and the shares of all pairs (l, j) with the same j keep their
     # sum. So a transfer does not change the sum of wealth minus share over the pairs of a true best arm j, on which the
-    # proof for closed studies rests (docs/tolerance.md). A pair on the line no longer needs its share and gives it all.
+    # proof for closed studies rests (docs/tolerance.md). A pair that has reached the line no longer needs its share and
+    # gives all of it away.
     shares, on = state.shares, state.log_pairs >= line
     wealth = np.exp(np.minimum(state.log_pairs, line))
     itself = np.eye(shares.shape[-2], dtype=np.bool_)[..., None]
@@ -123,7 +125,7 @@ def _estimates(problem: Problem, state: Pairs) -> FloatArray:
 
 
 def closed(problem: Problem) -> BoolArray:
-    """`(arm, 1)`: whether an arm is dormant or withdrawn; such an arm is no answer, nor is an answer compared to it."""
+    """`(arm, 1)`: whether an arm is dormant or withdrawn; no answer contains such an arm or is compared with it."""
     return np.isin(problem.arms, problem.dormant)[:, None]
 
 
@@ -131,8 +133,8 @@ def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: 
     """`(..., row, arm, agent)`: log p[l, j], the wealth that the pair of a row's arm l and arm j starts with.
 
     The pairs of arms that could be answers, by the estimates after the first phase, get nearly all wealth. For every
-    set T of N arms, p[l, j] over all l outside T and j in T sums to at most 1, as the proof needs. The log is 0 for
-    l = j.
+    set T of N arms, p[l, j] over all l outside T and j in T sums to at most 1, as the proof needs. For l = j the log is
+    0.
 
     >>> problem = Problem(arms=3, weights=[[1.0]])
     >>> rows, mixed = np.arange(3)[:, None], np.array([[0.5], [0.4], [0.0]])
@@ -189,7 +191,8 @@ def _evenly(problem: Problem) -> float:
 def pairs(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> Contrasts:
     """The bets of all pairs before a phase, `(..., row, arm, agent)`; a pair's opponent is the arm of its row.
 
-    Agents with an answer do not bet, nor do pairs on the line.
+    There are no bets for agents with an answer, for pairs whose wealth has reached `line`, or for pairs with an arm
+    that is closed or not drawn yet.
     """
     opponents = np.broadcast_to(_rows(problem, state)[..., :, None, :], state.log_pairs.shape)
     undecided = state.active.sum(axis=-2, keepdims=True) > problem.top
@@ -221,7 +224,7 @@ def _new(state: Pairs) -> BoolArray:
 def closing(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> Closing | None:
     """Find the cheapest way to close all questions.
 
-    None if the reward model has no exact test for a last look, if N > 1, or if there are too many arms.
+    Return None if the reward model has no exact test for a last look, if N > 1, or if there are too many arms.
     """
     if not problem.noise.boosted or problem.top > 1 or problem.arm_count > MOST_CONTENDERS:
         return None
@@ -230,7 +233,7 @@ def closing(problem: Problem, state: Pairs, line: float, variances: FloatArray) 
 
 
 def _horizons(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> FloatArray | None:
-    """`(..., row, arm, agent)`: the variance V at which a pair's question closes; nan for pairs that bet on a gap.
+    """`(..., row, arm, agent)`: the variance V at which a pair's question closes; NaN for pairs that bet on a gap.
 
     None if the study is not closed.
     """
@@ -241,7 +244,7 @@ def _horizons(problem: Problem, state: Pairs, line: float, variances: FloatArray
 
 
 def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances: FloatArray) -> Pairs:
-    """Pay the bets of all pairs whose two arms were both drawn, whichever arms lead."""
+    """Pay the bets of all pairs whose arms were both drawn, no matter which arms lead."""
     bets = pairs(problem, state, line, variances)
     drawn = phase.contrasts(bets.opponents)[2]
     last = phase.last[..., None, None, None]
@@ -252,8 +255,8 @@ def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances
         v = phase.contrasts(bets.opponents)[1]
         closes = found.between & found.closed_by(problem, state.log_pairs - line, np.where(drawn, v, np.inf))
         bets, last = replace(bets, closes=closes), last | closes
-    # A pair that is two standard errors on the losing side does not bet: it would win nothing, or lose what it has. In
-    # a last look there is nothing to save for.
+    # A pair that is two standard errors on the losing side does not bet: it would only lose wealth. In a last look such
+    # a pair bets too, since there is nothing to save for.
     betting = bets.live & drawn & ((bets.gap + 2 * bets.error > 0) | last)
     return replace(state, log_pairs=paid(problem, phase, bets, betting, line))
 
@@ -261,9 +264,9 @@ def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances
 def standing(problem: Problem, state: Pairs, line: float) -> FloatArray:
     """`(..., arm, agent)`: the ranking that decides which arms lead; -inf for arms that may not be answers.
 
-    The ranking is the estimate, plus or minus up to half the tolerance by how much wealth the arm's pairs have won: in
-    a tie, nothing is gained by following whichever arm has the best estimate now. The proof holds for every ranking
-    that depends on the past alone.
+    Arms are ranked by their estimate, plus or minus up to half the tolerance depending on the wealth of the arm's
+    pairs: in a tie, nothing is gained by following whichever arm has the best estimate now. The proof holds for every
+    ranking that depends on the past alone.
     """
     rows, mixed = _rows(problem, state), problem.mixed(state.means)
     itself = rows[..., :, None, :] == np.arange(problem.arm_count)[:, None]
@@ -271,7 +274,8 @@ def standing(problem: Problem, state: Pairs, line: float) -> FloatArray:
     # The N-th least wealth, since an arm need not beat the N - 1 other leaders.
     least = np.partition(others, problem.top - 1, axis=-2)[..., problem.top - 1, :]
     ranked = np.full(mixed.shape, -np.inf)
-    # Bounded below too: otherwise, after one lost bet, the best arm would stay behind an arm that can never win.
+    # This is bounded below too: otherwise, after one lost bet, the best arm would stay behind an arm that can never
+    # win.
     ahead = AHEAD * problem.tolerance * np.clip(least / line, -1.0, 1.0)
     np.put_along_axis(ranked, rows, np.take_along_axis(mixed, rows, axis=-2) + ahead, axis=-2)
     return ranked
@@ -290,7 +294,7 @@ def at_opponents(state: Pairs, opponents: IntArray) -> FloatArray:
 def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: BoolArray, line: float) -> Pairs:
     """Update rows and initial wealth after a phase; `first (...)` marks replications that finished their first phase.
 
-    The first phase fixes the initial wealth of every pair; in closed studies shares move after every phase instead.
+    The first phase fixes the initial wealth of every pair; in closed studies, shares move after every phase instead.
     With many arms, only the best estimates after the first phase get rows. Free rows are copies of the first row. If an
     arm without a row is among the N best later, it gets a free row. Its pairs start with the equal part (`_evenly`),
     which was reserved for them.
@@ -326,10 +330,10 @@ def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: Bool
 
 
 def _covered(problem: Problem, state: Pairs, line: float) -> tuple[BoolArray, BoolArray, BoolArray]:
-    """Find the N arms closest to an answer: those with the most pairs on the line.
+    """Find the N arms closest to an answer: those with the most pairs that have reached the line.
 
     Returns these arms and the other arms that they have yet to beat, `(..., arm, agent)` each, and whether there are no
-    such other arms, `(..., agent)`. An arm is yet to be beaten if its pair with one of the N arms is below the line.
+    arms left to beat, `(..., agent)`. An arm is yet to be beaten if its pair with one of the N arms is below the line.
     """
     rows, mixed = _rows(problem, state), _estimates(problem, state)
     itself = rows[..., :, None, :] == np.arange(problem.arm_count)[:, None]
@@ -356,7 +360,7 @@ def decided(
 
 
 def answered(problem: Problem, before: Pairs, after: Pairs, line: float) -> Pairs:
-    """Give the answers of all agents for whom N arms have reached the line against all other arms."""
+    """Give the answer of every agent for whom N arms have reached the line against all other arms."""
     assert before.accepted is not None
     chosen, _, whole = _covered(problem, after, line)
     undecided = before.active.sum(axis=-2) > problem.top
@@ -383,7 +387,7 @@ def _kept(state: Pairs, arms: BoolArray, who: BoolArray, accepted: BoolArray) ->
 def shown(problem: Problem, state: Pairs, score: FloatArray, line: float) -> tuple[FloatArray, str]:
     """The evidence against arms for people to read, and its description.
 
-    Only arms that are proven worse may be on the line; the score of any other arm stays just below it.
+    Only the score of an arm that is proven worse may reach the line; any other score stays just below it.
     """
     score = np.where(state.gap_at_least > 0, score, np.minimum(score, np.nextafter(line, 0.0)))
     return score, Translatable("that the arm is not better than the leaders by {0:g} or more", problem.tolerance)

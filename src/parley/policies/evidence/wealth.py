@@ -1,11 +1,11 @@
 """The wealth of evidence racing: the state between phases, the contrasts before a phase, and the payoffs of its bets.
 
 If N is at least 2, a slot represents sets of arms. The candidates have an *order*, with the N leaders first. A set bets
-that its *best outsider* j beats its *worst member* k, and shares the slot (k, j) with all sets that have the same two;
-the set of the leaders has a slot of its own. A slot's wealth is a lower bound on the wealth of all its sets. When
+that its *best outsider* j beats its *worst member* k, and shares the slot (k, j) with all sets that have the same j and
+k; the set of the leaders has a slot of its own. A slot's wealth is a lower bound on the wealth of all its sets. When
 leaders change, new leaders come last among the leaders and former leaders first among all other arms. A slot then
-starts with the least wealth that any of its sets had in its former slot: with more, some set would own wealth that its
-bets did not win. docs/evidence-racing.md has the algorithm and the proof.
+starts with the least wealth that any of its sets had in the set's former slot: with more, some set would own wealth
+that its bets did not win. docs/evidence-racing.md has the algorithm and the proof.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Wealth(State):
-    """The state of evidence racing: that of every policy, with the evidence so far."""
+    """The state of evidence racing: that of every policy, and the evidence so far."""
 
     log_wealth: FloatArray  # (..., opponent, arm, agent)
     opponents: IntArray  # (..., opponent, arm, agent): of the last phase's bets, ascending; -1 before the first bets
@@ -36,7 +36,7 @@ class Wealth(State):
     information: FloatArray  # (..., arm, agent): sum over phases of 1 / largest variance
     gap_at_least: FloatArray  # (..., arm, agent): the best bound on the gap so far, at least 0
     ranks: IntArray | None = None  # (..., arm, agent): the last phase's order, -1 for arms that were out; None if N = 1
-    log_shares: FloatArray | None = None  # (..., arm, agent): arms' shares in joint answers; None without these
+    log_shares: FloatArray | None = None  # (..., arm, agent): in joint answers; None for other answers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,16 +45,16 @@ class Contrasts:
 
     opponents: IntArray
     gap: FloatArray  # estimated from all data so far: opponent minus arm
-    error: FloatArray  # its standard error
-    wealth: FloatArray  # log, carried over from the last phase
+    error: FloatArray  # standard error of the gap
+    wealth: FloatArray  # log wealth, carried over from the last phase
     missing: FloatArray  # log wealth still needed
     live: BoolArray  # whether a bet is placed
     losing: BoolArray  # live, and the arm does not lead, so that the plan draws to rule it out
     ranks: IntArray | None = None  # (..., arm, agent): the order that assigns sets to slots, if N > 1
-    lines: FloatArray | None = None  # (..., 1, arm, agent): what bets aim at, where slots have lines of their own
-    horizon: FloatArray | None = None  # with a tolerance, V at which the question closes; nan to bet on the gap
+    lines: FloatArray | None = None  # (..., 1, arm, agent): what bets aim at, if slots have lines of their own
+    horizon: FloatArray | None = None  # with a tolerance, V at which the question closes; NaN to bet on the gap
     log_shares: FloatArray | None = None  # (..., row, arm, agent): log shares of pairs, if shares move
-    closes: BoolArray | None = None  # whether this is the pair's last look, in which it stakes all but a small part
+    closes: BoolArray | None = None  # whether this is the pair's last look, in which it stakes nearly all it has
 
     def take(self, chosen: IntArray) -> Self:
         """Select some of the replications in a batch."""
@@ -87,7 +87,7 @@ class Phase:
     last: BoolArray  # (...): whether no phase follows
 
     def contrasts(self, opponents: IntArray) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """`(..., opponent, arm, agent)` each: contrasts Y, their variances V, whether both sides were drawn."""
+        """`(..., opponent, arm, agent)` each: contrasts Y, their variances V, and whether both sides were drawn."""
         drawn = self.seen & np.take_along_axis(self.seen, opponents, axis=-2)
         return against(self.means, opponents), both(self.variances, opponents), drawn
 
@@ -95,8 +95,8 @@ class Phase:
 def carried(state: Wealth, rank: IntArray, opponents: IntArray, line: float) -> tuple[FloatArray, IntArray | None]:
     """The slots' log wealth before a phase `(..., slot, arm, agent)`, and the order `(..., arm, agent)`.
 
-    `rank` is by estimate. Slots that represent no set are put on the line. With N = 1 the order is None: each arm is
-    its own set and has a single slot, which keeps its wealth whichever arm the opponent is.
+    `rank` orders arms by estimate. The wealth of slots that represent no set is set to the line. With N = 1 the order
+    is None: each arm is its own set and has a single slot, which keeps its wealth whichever arm the opponent is.
     """
     if state.ranks is None:
         return state.log_wealth, None
@@ -131,9 +131,9 @@ def carried(state: Wealth, rank: IntArray, opponents: IntArray, line: float) -> 
 def paid(problem: Problem, phase: Phase, contrasts: Contrasts, betting: BoolArray, line: float) -> FloatArray:
     """The slots' log wealth after the payoffs; stakes depend only on the past and the counts of the phase.
 
-    A payoff that reaches its cap puts the slot on the `line`, or on the slot's own line. In the last phase of a budget
-    every bet stakes all it has, if the reward model has an exact test for that: there is no later phase to save for. In
-    a last look after which the study may go on, a pair keeps a small part.
+    A payoff that reaches its cap raises the slot's wealth to the `line`, or to the slot's own line. In the last phase
+    of a budget every bet stakes all it has, if the reward model has an exact test for that: no later phase needs the
+    wealth. In a last look after which the study may go on, a pair keeps a small part.
     """
     y, v, _ = phase.contrasts(contrasts.opponents)
     shift = problem.tolerance
@@ -164,14 +164,14 @@ def paid(problem: Problem, phase: Phase, contrasts: Contrasts, betting: BoolArra
     if final.any() and (all_in := model.final_payoff(replace(bets, kept=np.where(over, 0.0, KEPT)))) is not None:
         won = np.where(final, all_in, won)
     reached = (won >= missing) & model.boosted
-    # Set, not added: a sum could miss the line by rounding.
+    # The wealth is set to the goal, since a sum could miss the line by rounding.
     goal = line if contrasts.lines is None else np.broadcast_to(contrasts.lines, wealth.shape)[betting]
     wealth[betting] = np.where(reached, goal, wealth[betting] + won)
     return wealth
 
 
 def scores(state: Wealth) -> FloatArray:
-    """`(..., arm, agent)`: the least wealth of any set with the arm; once the arm is ruled out, of its own slots."""
+    """`(..., arm, agent)`: the least wealth of any set with the arm or, once the arm is ruled out, of its own slots."""
     least = np.asarray(state.log_wealth.min(axis=-3))
     if state.ranks is None:
         return least
@@ -218,8 +218,8 @@ def _inherited(
     The first result is by new ranks, `(row, outsider, member)`; the second is `(row,)`.
 
     A set of the slot (r, b) contains all arms ranked before r, not r itself, b as the last, and N - 1 - r *free* ones
-    in between. It was in the slot (o, i) if its last member was ranked i and its first outsider o; so it contains i and
-    all arms that were ranked before o. Counting tells whether such a set exists.
+    in between. Such a set was in the slot (o, i) if its last member was ranked i and its first outsider o; so the set
+    contains i and all arms that were ranked before o. Counting tells whether such a set exists.
     """
     rows, arms = old.shape
     top = table.shape[1]
