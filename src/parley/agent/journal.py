@@ -105,7 +105,7 @@ class PhaseBegun(Message, omit_defaults=False, tag="parley/site/phase-begun/1"):
 
     @property
     def asks(self) -> tuple[Any, ...]:
-        """The fields of the coordinator's plan that must never change while the phase stays the same."""
+        """The fields of the coordinator's plan that must be the same whenever it sends the plan of this phase."""
         return (self.phase, self.plan, self.arms, self.draws)
 
 
@@ -294,7 +294,7 @@ def _check(before: str, body: str) -> str:
 
 
 class Journal:
-    """The journal file at `path`. `fold` is called once for each entry, with its time, whichever process wrote it."""
+    """The journal file at `path`. `fold` is called with each entry and its time, in order, whoever wrote the entry."""
 
     def __init__(
         self, path: Path, fold: Callable[[Entry, datetime], None], clock: Callable[[], datetime] = now

@@ -151,7 +151,7 @@ class PhaseBook:
 
     @property
     def shares(self) -> list[int]:
-        """Per arm: the weight for drawing the next arm, which is its free places or, once no arm has any, its draws."""
+        """Per arm: the weight for drawing the next arm, its free places or, once no arm has any, its planned draws."""
         if not self.full:
             return self._left
         lines = zip(self.plan.arms, self.plan.draws, strict=True)

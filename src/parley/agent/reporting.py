@@ -140,7 +140,7 @@ def make_worker(
 
 
 def hand_over(site: Site, client: Client, folder: str | Path, *, warn: Callable[[str], None] | None = None) -> None:
-    """Send the coordinator a complete phase and all corrections, and fetch the next plan, without waiting.
+    """Send the report of a complete phase and all corrections, and fetch the next plan, without waiting.
 
     This takes three rounds: the first stores the report of the complete phase, the second sends it, and the third
     fetches the next plan. Raises `Unreachable` if the coordinator does not answer.

@@ -252,7 +252,7 @@ def backup(output: str, db: str) -> None:
 @click.argument("source", type=click.Path(exists=True, dir_okay=False))
 @database_option
 def restore(source: str, db: str) -> None:
-    """Copy the backup SOURCE into an empty database. Agents notice if it is older than their latest receipt.
+    """Copy the backup SOURCE into an empty database. Agents notice if the backup is older than their latest receipt.
 
     A token that was revoked after the backup was made is valid again, and nothing in the database shows that. So the
     command lists all valid tokens.
@@ -340,7 +340,7 @@ def _all_agents(client: Client, study: str, what: str, **asked: Any) -> dict[str
 def _answer_document(found: dict[str, Any]) -> dict[str, Any]:
     """The JSON that `parley admin answer` prints.
 
-    For every agent that asks, it has how the question ended, and the agent's arms, leader and estimates.
+    For every agent that asks a question: how the question ended, and the agent's arms, leader and estimates.
     """
     agents = []
     for entry in found["agents"]:

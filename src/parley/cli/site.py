@@ -465,7 +465,7 @@ def correct(
 ) -> None:
     """Correct outcomes of a reported phase, and write a corrected report for the study's administrator.
 
-    Give all wrong outcomes in one command: in a private study, every corrected report is another release.
+    Give all wrong outcomes in one command: in a private study, every corrected report adds to the privacy loss.
     """
     from parley.agent.outbox import Outbox
     from parley.agent.privacy import Disclosure

@@ -108,7 +108,7 @@ def verify_command(
 
 
 def _line(text: str) -> None:
-    """Print text on one line. If users' text could contain line breaks, what follows a break could pass for ours."""
+    """Print text on one line: after a line break in users' text, a forged line could pass for one of ours."""
     say(" ".join(text.split()))
 
 
@@ -139,7 +139,7 @@ class _Authority:
         self._flaws: dict[int, str] = {}
 
     def believes(self, stamp: Stamp) -> bool:
-        """Whether every judge accepts a stamp. Keeps the stamp's time, or the reason against it."""
+        """Whether every judge accepts a stamp. Stores the stamp's time, or why a judge rejected the stamp."""
         for judge in self._judges:
             try:
                 self.times[id(stamp)] = judge(stamp)
@@ -149,7 +149,7 @@ class _Authority:
         return True
 
     def problem(self, result: Verification) -> str:
-        """Why a stamp that the user gave is invalid, or why no stamp in the log is valid; empty if neither is so."""
+        """Why a stamp that the user gave is invalid, or why no stamp in the log is valid; empty if neither holds."""
         given = [one for one in result.doubted if id(one) in self._given]
         flawed = given or (list(result.doubted) if not result.stamps else [])
         return self._flaws[id(flawed[0])] if flawed else ""

@@ -529,7 +529,8 @@ CONNECTIONS = 512  # at most; a ward has a few tablets, so more connections than
 class SiteSettings:
     """Where and how the service listens.
 
-    Beyond this machine it needs a code, and TLS unless a proxy in front of it terminates TLS (`plain_http`).
+    To serve other machines, the service needs a code, and TLS unless a proxy in front of it terminates TLS
+    (`plain_http`).
     """
 
     host: str = "127.0.0.1"

@@ -303,8 +303,8 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
 def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, int]]:
     """Truths in which an error can happen, each with the number of studies to simulate.
 
-    Each arm in turn is best, with all others just beyond the tolerance; the control is best, with all others within
-    the tolerance; every site has its own best arm; and the last site has a different best arm from all others.
+    Each arm in turn is best by just more than the tolerance; the control is best by less than the tolerance; every site
+    has its own best arm; and the last site has a different best arm from all others.
     """
     problem, tolerance = instance.problem, instance.problem.tolerance
     many, made = ERRORS * planner.replications, list[tuple[Scenario, int]]()
@@ -544,7 +544,7 @@ def watch(
 def _with_estimates(ended: Watched, seen: _Recorder, answered: BoolArray) -> Watched:
     """Add the errors of estimates.
 
-    Estimated are every arm's mean, the answer's mean, and the answer's leads over the best other arm and the control.
+    The estimates are every arm's mean, the answer's mean, and its leads over the best other arm and over the control.
     """
     instance, problem = ended.instance, ended.instance.problem
     total = seen.past[0]

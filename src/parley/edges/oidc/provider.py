@@ -164,7 +164,7 @@ class Provider(SignIn):
         return _derived(row.digest, f"{bound} {waiting}")
 
     async def _confirm(self, kid: str, since: str, secret: str, answer: Mapping[str, str]) -> None:
-        """Raise a `Refusal` unless the provider names the same person, who has signed in there again `since` a time."""
+        """Raise a `Refusal` unless the provider names the same person, who signed in there again after `since`."""
         found, claims = await self._named(secret, answer)
         if found != kid:
             raise Refusal(

@@ -29,7 +29,7 @@ class Telling(StrEnum):
 
     @property
     def hidden(self) -> bool:
-        """Whether these messages say something about rewards, which viewers may not know; only sent if requested."""
+        """Whether such messages reveal something about rewards. A webhook gets them only if it requests this kind."""
         return self in (Telling.HELD, Telling.PROPOSED)
 
 
