@@ -131,7 +131,7 @@ class Network:
             if file and not os.path.isfile(file):
                 raise InvalidInput(key, found=f"no file {file}", allowed="a PEM file")
         try:
-            # Without this function OpenSSL would prompt at the terminal, where nobody watches an agent.
+            # Without a function for the password, OpenSSL would prompt at the terminal, where nobody watches an agent.
             password = os.environ.get(KEY_PASSWORD, "")
             trust.load_cert_chain(self.client_cert, self.client_key or None, password=lambda: password)
         except (OSError, ssl.SSLError, ValueError) as error:

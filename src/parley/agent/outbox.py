@@ -239,7 +239,7 @@ def agent_folder(folder: str | Path, *, study: str, agent: str) -> Path:
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", agent).strip(".-") or "agent"
     known = Path(folder) / study / f"{name}-{hashlib.sha256(agent.encode()).hexdigest()[:16]}"
-    # An outbox from before reserved names were escaped keeps its folder.
+    # An outbox that was made before reserved names were escaped keeps its folder.
     if known.is_dir():
         return known
     return Path(folder).joinpath(*(DEVICE.sub(r"\1_", part) for part in (study, known.name)))

@@ -303,7 +303,7 @@ class Disclosure:
             low, high = rules.report_low, rules.report_high
         if low is None or high is None:
             return
-        # Floating-point sums of rewards at a bound may exceed count times bound a little.
+        # If all rewards are at a bound, their floating-point sum may slightly exceed count times bound.
         slack = 1e-9 * max(abs(low), abs(high)) * totals.counts
         if ((totals.sums < totals.counts * low - slack) | (totals.sums > totals.counts * high + slack)).any():
             raise InvalidInput(

@@ -179,7 +179,7 @@ class Strata:
             parts: dict[Site, list[int]] = {}
             for number, row in enumerate(rows):
                 parts.setdefault(self._judge(row), []).append(number)
-            # Check the rows of all strata first, so that a wrong row in one of them stops the others too.
+            # Check the rows of all strata before recording any: unless `partly`, one wrong row must prevent all.
             for judged in (False, True):
                 if judged and not (take and (partly or not any(found))):
                     break

@@ -279,7 +279,7 @@ def network_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_client(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the remote options, and pass a client to the function instead."""
+    """Add the remote options to a command, and pass its function a client instead of their values."""
 
     @functools.wraps(function)
     def run(*, server: str, token_file: str | None, **values: Any) -> None:

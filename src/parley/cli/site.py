@@ -417,7 +417,7 @@ def close(opened: _OpenSite, reason: str) -> None:
 @click.argument("phase", type=click.IntRange(min=1))
 @_with_site
 def release_report(opened: _OpenSite, phase: int) -> None:
-    """Release the report of PHASE, which the site's policy holds back until a person releases it."""
+    """Release the report of PHASE, so that it is sent. The site's policy holds reports until a person releases them."""
     _release(opened.outbox, opened.site.study, opened.site.agent, phase)
     opened.settle()
 

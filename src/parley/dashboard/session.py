@@ -250,7 +250,7 @@ async def _entered(
         return response
     if only is not None and (who is None or who.role not in only):
         raise Refusal("not-allowed", f"this is for {' and '.join(sorted(only))}s")
-    # Only now is the body read: whoever is refused above uploads nothing.
+    # Read the body only now, so that nobody uploads anything in a request that is refused.
     large = uploads and who is not None and who.role == "administrator"
     with _upload(request, who) if large and who is not None else nullcontext():
         form = await _form(request, large=large) if request.method == "POST" else {}

@@ -517,7 +517,7 @@ def watch(
     """Simulate studies under one truth; collect their answers and, if `estimated`, the errors of their estimates."""
     planner.announce(name)
     most = (1 if estimated else ERRORS) * MOST_NUMBERS // instance.means.size
-    # Estimates need the totals of every phase of every study: fewer studies if the problem is large.
+    # Estimates need the totals of every phase of every study, so simulate fewer studies if the problem is large.
     count = max(min(planner.replications, most), 20)
     seen = _Recorder(policy, count, estimated=estimated)
     outcome = simulate(

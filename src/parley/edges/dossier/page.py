@@ -111,7 +111,7 @@ CHECKLIST = (
     ("24b", Translatable("Analysis plan and simulation report"), "14, 15", PROTOCOL),
     ("25", Translatable("Funding"), "", PROTOCOL),
 )
-# Cited in the same form in every language.
+# The literature is cited in the same form in every language.
 LITERATURE = (
     "Ville 1939, Étude critique de la notion de collectif. Shafer, J. R. Stat. Soc. A 2021;184:407. "
     "Ramdas et al., Stat. Sci. 2023;38:576. Waudby-Smith & Ramdas, J. R. Stat. Soc. B 2024;86:1. "
@@ -171,7 +171,7 @@ def _content(dossier: Dossier, command: str, language: str, *, pictures: bool) -
     with reading(audience, language):
         blocks |= _pictures(dossier) if pictures else {}
         known = _values(dossier, command) | {"caption": caption, "figure": figure}
-        # In this order: tables and figures are numbered as they are rendered.
+        # Keep this order, since tables and figures are numbered as they are rendered.
         decision, appendix = (
             render_text(name, package=PACKAGE, filters=FILTERS, **known) for name in ("decision", "dossier")
         )

@@ -62,7 +62,7 @@ class EvaluationFailure(Model, omit_defaults=True):
 
 
 class NotEvaluated(Refused):
-    """A refusal that has an error code in OFREP."""
+    """A refused evaluation, with the error code that OFREP has for it."""
 
     def __init__(self, code: str, words: str, *, status: int = 400) -> None:
         super().__init__(status, words)

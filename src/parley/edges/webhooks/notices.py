@@ -1,7 +1,7 @@
-"""Notices about a study: decided phases, late sites, stopped arms and proposed stops, held reports, and its end.
+"""Notices about a study: decided phases, late sites, stopped arms, proposed stops, held reports, the study's end.
 
 A notice says no more than a viewer may know: what happened, in which study and phase, to which agent, to the minute.
-Names of arms, counts and reasons are only on the page that it links to.
+Names of arms, counts and reasons are only on the page to which the notice links.
 """
 
 from collections.abc import Collection
