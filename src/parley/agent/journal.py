@@ -105,7 +105,7 @@ class PhaseBegun(Message, omit_defaults=False, tag="parley/site/phase-begun/1"):
 
     @property
     def asks(self) -> tuple[Any, ...]:
-        """The fields of the coordinator's plan that must be the same whenever it sends the plan of this phase."""
+        """The fields that must be the same whenever the coordinator sends the plan of this phase."""
         return (self.phase, self.plan, self.arms, self.draws)
 
 

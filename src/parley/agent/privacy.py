@@ -258,7 +258,7 @@ class Disclosure:
         """Make a corrected report for the administrator: of the same people, with the corrected rewards.
 
         In a private study the corrected sums are another release, whose noise is drawn once and stored, like that of
-        the first. The earlier report stays in the outbox, since the next plan was based on it.
+        the first. The earlier report stays in the outbox, since the phase was decided by it.
         """
         counts = tuple(map(len, rewards))
         if counts != earlier.counts:
