@@ -1,7 +1,7 @@
 """Adjust an agent's rewards for a covariate, between its source and its report.
 
 Theta and x0 of a phase are estimated from earlier phases and stored in the outbox before the source draws the phase, so
-no outcome of the phase can affect them. After a crash they are read from the outbox, so the same report is sent.
+no outcome of the phase can affect them. After a crash both are read from the outbox, so the same report is sent.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ KEPT = [field.name for field in fields(Pairs) if field.name not in ("totals", "b
 class AdjustedSource:
     """A source of adjusted rewards, made from a source of rewards with covariates.
 
-    `warn` is called if the covariate does not vary.
+    `warn` gets a message if the covariate does not vary, since rewards are then not adjusted for it.
     """
 
     def __init__(
@@ -85,13 +85,13 @@ def _adjusted(pairs: Pairs, fixed: dict[str, float | None]) -> Totals:
 
 
 def _kept(pairs: Pairs) -> dict[str, Any]:
-    """The sums as the outbox stores them; those of people assigned in advance are nested under `between`."""
+    """Convert sums to the JSON that the outbox stores, with those of people assigned in advance under `between`."""
     early = {} if pairs.between is None else {"between": _kept(pairs.between)}
     return {name: getattr(pairs, name)[:, 0].tolist() for name in KEPT} | early
 
 
 def _read(found: dict[str, Any]) -> Pairs:
-    """Read the stored sums. `totals` is 0: only the slope is estimated from them, which needs no totals."""
+    """Restore sums from the outbox's JSON. Their `totals` are 0, since the slope is estimated without totals."""
     arrays: dict[str, Any] = {
         name: np.array(found[name], dtype=np.int64 if name == "known" else np.float64) for name in KEPT
     }

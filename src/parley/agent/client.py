@@ -29,7 +29,7 @@ with needs("agent", "talking to a coordinator"):
 
 T = TypeVar("T")
 TIMEOUT, LOG_TYPE = 30.0, "application/x-ndjson"
-LONGEST_ANSWER = 256 * 1024 * 1024  # bytes: a study or a certificate may have tens of millions
+LONGEST_ANSWER = 256 * 1024 * 1024  # bytes; the JSON of a study or a certificate may have tens of millions
 TOKEN = "PARLEY_TOKEN"  # environment variable that holds a token
 PROBLEM = "urn:parley:problem:"  # every refusal by a coordinator has a problem type with this prefix
 ERRORS: dict[int, type[CoordinatorError]] = {401: NotAllowed, 403: NotAllowed, 404: NotThere, 409: Conflict}
@@ -55,7 +55,7 @@ def read_token(file: str | Path | None = None) -> str:
 def read_tokens(file: str | Path | None = None) -> dict[str, str]:
     """Read a site's token file, which has a line `TOKEN AGENT` for each of its strata; returns agent -> token.
 
-    A single token, from a file or the environment, comes without a name, since the coordinator knows its agent. It is
+    A single token, from a file or the environment, needs no agent's name, since the coordinator knows it. It is then
     returned under the empty name.
     """
     try:
@@ -83,8 +83,8 @@ def _headers(receipt: Receipt | None) -> dict[str, str]:
 def _checked(response: httpx.Response) -> httpx.Response:
     """Return a successful response; raise the typed error for any other.
 
-    Every refusal by a coordinator has a problem document. An error response without one came from something else on
-    the way, such as a proxy: `Unreachable`.
+    Every refusal by a coordinator has a problem document. An error response without one came from something in between,
+    such as a proxy, and raises `Unreachable`.
     """
     if response.is_success:
         return response
@@ -130,7 +130,7 @@ def _whole(response: httpx.Response, body: bytearray) -> httpx.Response:
 
 
 def _understood(read: Callable[[Any], T], answer: Any) -> T:
-    """Parse an answer with `read`. An answer that does not parse came from a captive portal or proxy: `Unreachable`."""
+    """Parse an answer with `read`. Raises `Unreachable` if that fails: a captive portal or a proxy answered instead."""
     try:
         return read(answer)
     except (LookupError, TypeError, ValueError, RecursionError) as error:
@@ -209,8 +209,8 @@ class Client:
     def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int | str) -> AgentPlan:
         """Fetch an agent's current plan, waiting up to `wait` seconds until the study has passed phase `after`.
 
-        A site may send its progress along (`far`: `during` a phase, `recruited`, `observed`), and its own policy's
-        `objection` to the plan; the study's page shows both.
+        `far` may tell the study's page more about a site: its progress (`during` which phase, how many people are
+        `recruited`, `observed` and `unmasked`), and its own policy's `objection` to the plan.
         """
         query = {"after": after, "wait": wait, **far}
         found = self.request("GET", "studies", study, "agents", agent, "plan", params=query, timeout=TIMEOUT + wait)
@@ -237,7 +237,7 @@ class Client:
         return proven(_understood(Receipt.from_json, _json(self._send("PUT", path, **body))), report)
 
     def report(self, study: str, phase: int, agent: str) -> Report | None:
-        """Fetch the report of an agent that counts in a phase; None if the coordinator has none."""
+        """Fetch the report that the study uses for an agent in a phase; None if the coordinator has none."""
         try:
             found = self.request("GET", "studies", study, "phases", phase, "reports", agent)
         except NotThere:

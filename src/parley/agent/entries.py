@@ -14,7 +14,7 @@ YES_OR_NO = (0.0, 1.0)  # the possible rewards in a study with yes/no outcomes
 
 
 class Entered(NamedTuple):
-    """A value entered for a person: the reward, or the further outcome that `outcome` names. None if it is missing."""
+    """A value entered for a person: the reward, or the outcome that `outcome` names. `value` is None if missing."""
 
     participant: str
     value: float | None
@@ -72,7 +72,7 @@ def checked_reward(rules: journal.RulesSeen | OutcomeRules, reward: Any) -> floa
                 limits = Translatable("{yes} (1) or {no} (0)", yes=words[0], no=words[1])
         elif rules.values:
             limits = Translatable("one of {values}", values=", ".join(f"{one:g}" for one in rules.values))
-        # JSON has no NaN, so programs send null for it: that does not mean that the outcome will never come.
+        # JSON has no NaN, so programs send null for it. So null does not mean that the outcome will never come.
         hint = "`missing` says that no outcome will come" if reward is None else None
         key = rules.name if isinstance(rules, OutcomeRules) else "reward"
         raise InvalidInput(key, found=shortened(reward), allowed=limits, hint=hint)

@@ -1,9 +1,9 @@
 """The entries of a site's journal, and the append-only file that holds them. Only totals (`Reported`) leave the site.
 
-A line of the file is synced to disk before its caller gets an answer. It begins with a hash of itself and of the line
-before. If the last line is incomplete, the process or the machine died while writing it; nobody got an answer, so the
-line is cut off. Any other damage raises `DamagedJournal`, which names the line. Several processes may share a journal:
-each locks the file, and first reads what the others wrote.
+Each line is synced to disk before the caller that wrote it gets an answer. It begins with a hash of itself and of the
+line before. If the last line is incomplete, the process or the machine died while writing it; nobody got an answer, so
+the line is cut off. Any other damage raises `DamagedJournal`, which names the line. Several processes may share a
+journal: each locks the file, and first reads what the others wrote.
 """
 
 import hashlib
@@ -91,7 +91,7 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
 
 
 class PhaseBegun(Message, omit_defaults=False, tag="parley/site/phase-begun/1"):
-    """A phase began: what its plan asks of this site. An earlier phase that was not reported is over."""
+    """A phase began, and its plan asks this site for `draws`. An earlier phase without a report is over now."""
 
     phase: int
     plan: str  # digest of the whole plan
@@ -105,7 +105,7 @@ class PhaseBegun(Message, omit_defaults=False, tag="parley/site/phase-begun/1"):
 
     @property
     def asks(self) -> tuple[Any, ...]:
-        """The fields that come from the coordinator; the others are the site's own."""
+        """The fields that must be the same whenever the coordinator sends the plan of this phase."""
         return (self.phase, self.plan, self.arms, self.draws)
 
 
@@ -118,7 +118,7 @@ class StageSeen(Message, omit_defaults=False, tag="parley/site/stage-seen/1"):
 
 
 class ArmsClosed(Message, omit_defaults=False, tag="parley/site/arms-closed/1"):
-    """The set of arms that are not assigned from now on, dormant or withdrawn; it replaces the set before."""
+    """The arms that are not assigned from now on, being dormant or withdrawn. They replace those of earlier entries."""
 
     arms: tuple[str, ...]
 
@@ -136,7 +136,7 @@ class Assigned(Message, omit_defaults=False, tag="parley/site/assigned/1"):
 
 
 class Outside(Message, omit_defaults=False, tag="parley/site/outside/1"):
-    """A person came when the phase needed nobody, and is outside the study; with an arm only if the study gives one."""
+    """A person came when the phase needed nobody, and is outside the study. `arm` is None if the study gives no arm."""
 
     participant: str
     phase: int
@@ -159,7 +159,7 @@ class Unmasked(Message, omit_defaults=False, tag="parley/site/unmasked/1"):
 
 
 class Observed(Message, omit_defaults=False, tag="parley/site/observed/1"):
-    """An outcome was entered, or changed before its report: the reward, unless another outcome is named."""
+    """An outcome was entered, or changed before it was reported: the reward, or the outcome that `outcome` names."""
 
     participant: str
     reward: float
@@ -189,7 +189,7 @@ class PartClosed(Message, omit_defaults=False, tag="parley/site/part-closed/1"):
 
 
 class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
-    """A phase was closed with these totals, for its report. Nothing in the phase changes afterwards."""
+    """A phase was closed, with the totals that its report will have. Nothing in the phase changes afterwards."""
 
     phase: int
     counts: tuple[int, ...]
@@ -211,7 +211,7 @@ class Corrected(Message, omit_defaults=False, tag="parley/site/corrected/1"):
     """Outcomes of one person in a reported phase were corrected; a corrected report has to be sent."""
 
     participant: str
-    outcomes: tuple[tuple[str, float | None], ...]  # the name and right value of each; None if it will not come
+    outcomes: tuple[tuple[str, float | None], ...]  # names and corrected values; None if one will not come
     reason: str = ""
     who: str = ""
 
@@ -294,7 +294,7 @@ def _check(before: str, body: str) -> str:
 
 
 class Journal:
-    """The journal file at `path`. `fold` gets every entry once, with its time and in order, whoever wrote it."""
+    """The journal file at `path`. `fold` is called with each entry and its time, in order, whoever wrote the entry."""
 
     def __init__(
         self, path: Path, fold: Callable[[Entry, datetime], None], clock: Callable[[], datetime] = now

@@ -57,7 +57,7 @@ class Shelf:
 
     @property
     def _given(self) -> frozenset[str]:
-        """Numbers of the kits given out. A kit of a voided assignment is one of them, since it is never given again."""
+        """Numbers of the kits given out, including those of voided assignments, which are never given again."""
         return frozenset().union(*(people.kits_given for people in self._strata))
 
     def draw(self, key: bytes, arm: str) -> str:
@@ -86,7 +86,7 @@ class Shelf:
 
     @property
     def low(self) -> bool:
-        """Whether any open arm is running low on kits. It does not say which: the site's page must not reveal arms."""
+        """Whether any open arm is running low on kits. No arm is named, since the site's page must not reveal arms."""
         closed = frozenset.intersection(*(people.closed_arms for people in self._strata))
         return any(one.low for one in self.stock() if one.arm not in closed)
 

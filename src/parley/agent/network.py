@@ -39,7 +39,7 @@ class Network:
     proxy: str = field(default="", repr=False)  # its address; "none" for no proxy; empty for the environment's
     ca_file: str = ""  # PEM: authorities to trust instead of the system's
     client_cert: str = ""  # PEM: our certificate, for a coordinator that requires one
-    client_key: str = ""  # PEM: its key, unless it is in the same file
+    client_key: str = ""  # PEM: the key of that certificate, unless it is in the same file
 
     def __post_init__(self) -> None:
         if self.client_key and not self.client_cert:
@@ -51,7 +51,7 @@ class Network:
         behind_tls = proxy is not None and proxy.scheme == "https"
         return {
             "trust_env": False,  # we read the environment ourselves, to reach this machine's addresses without a proxy
-            # Certificates are always checked with TLS; loading the authorities for plain HTTP would be wasted.
+            # With TLS, certificates are always checked. With plain HTTP, loading the authorities would be wasted work.
             "verify": self._identified(self._trust()) if secure else False,
             "proxy": proxy and httpx.Proxy(proxy.geturl(), ssl_context=self._trust() if behind_tls else None),
         }
@@ -87,7 +87,7 @@ class Network:
             )
         if proxy and isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return Unreachable(f"no answer from the proxy {_shown(proxy)}, on the way to {server}: {error}")
-        # With TLS 1.3, a server that misses our certificate may just close the connection after the handshake.
+        # With TLS 1.3, a server that requires our certificate and gets none may just close after the handshake.
         cut = server.startswith("https://") and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError)
         hint = (
             ". It may require a client certificate: --client-cert, --client-key" if cut and not self.client_cert else ""
@@ -131,7 +131,7 @@ class Network:
             if file and not os.path.isfile(file):
                 raise InvalidInput(key, found=f"no file {file}", allowed="a PEM file")
         try:
-            # Without this function OpenSSL would prompt at the terminal, where nobody watches an agent.
+            # Without a function for the password, OpenSSL would prompt at the terminal, where nobody watches an agent.
             password = os.environ.get(KEY_PASSWORD, "")
             trust.load_cert_chain(self.client_cert, self.client_key or None, password=lambda: password)
         except (OSError, ssl.SSLError, ValueError) as error:
@@ -147,7 +147,7 @@ class Network:
 
 
 def _from_environment(server: SplitResult) -> tuple[str, str]:
-    """The proxy that the environment names for a server, and the variable that names it; both empty without one."""
+    """The proxy that the environment names for a server, and the variable's name; both are empty if there is none."""
     host, proxies = server.hostname or "", getproxies()
     kind = server.scheme if proxies.get(server.scheme) else "all"
     if is_loopback(host) or proxy_bypass(server.netloc) or _in_range(host, proxies.get("no", "")):

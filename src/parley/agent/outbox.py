@@ -67,7 +67,7 @@ class Outbox:
         self._lock.release()
 
     def begin(self, phase: int, *, repeatable: bool) -> None:
-        """Record that a phase is being drawn; raise `Interrupted` if an unrepeatable source has begun it before."""
+        """Record that a phase is being drawn; raise `Interrupted` if an unrepeatable source had already begun it."""
         mark = self.folder / "drawing" / str(phase)
         if mark.exists() and not repeatable:
             raise Interrupted(
@@ -102,7 +102,7 @@ class Outbox:
         return (max(drawn), path.read_text(encoding="utf-8")) if drawn and path.exists() else None
 
     def fixed_slope(self, phase: int, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-        """How a phase is adjusted for a covariate: `make` computes it once; it is stored before the phase is drawn."""
+        """Return how a phase is adjusted for a covariate, which `make` computes once, before the phase is drawn."""
         path = self.folder / "slopes" / f"{phase}.json"
         if not path.exists():
             write_whole(path, canonical(dict(make())), mode=SECRET)
@@ -122,13 +122,13 @@ class Outbox:
     def noisy(self, phase: int, exact: Mapping[str, Any], draw: Callable[[int], list[int]]) -> tuple[list[int], int]:
         """Return the noisy sums for `exact` sums, and the number of releases of the phase's sums so far.
 
-        The same exact sums always get the same noise: `draw(number)` draws them as release `number`, once, and they are
-        stored before they are used.
+        The same exact sums always get the same noise: `draw(number)` draws the noisy sums of release `number` once, and
+        they are stored before they are used.
         """
         path = self.folder / "noise" / f"{phase}.json"
         found = read_json(path.read_text(encoding="utf-8"), "noise") if path.exists() else {"releases": []}
         known = found["releases"]
-        # Releases that were sent, but whose noise is gone from this outbox, count too: a new draw comes after them.
+        # Releases that were sent, but whose noise is gone from this outbox, count too: a new release comes after them.
         lost = max(found.get("lost", 0), self._sent_before(phase) - len(known))
         for one in known:
             if one["exact"] == exact:
@@ -139,13 +139,13 @@ class Outbox:
         return known[-1]["noisy"], lost + len(known)
 
     def _sent_before(self, phase: int) -> int:
-        """The number of releases of a phase's sums by its stored reports, whether sent, pending or set aside."""
+        """The number of releases of a phase's sums, by its stored reports, whether sent, pending or set aside."""
         paths = (self.folder / "draws" / f"{phase}{kind}" for kind in (".json", ".refused"))
         reports = [Report.read(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
         return max((report.releases or 1 for report in reports if report.private), default=0)
 
     def lost_noise(self) -> list[int]:
-        """Phases whose private report is in the outbox, while its noise is not."""
+        """Phases whose private report is in the outbox, but not the noise that was added to it."""
         return [
             phase
             for phase in self._phases("draws")
@@ -239,7 +239,7 @@ def agent_folder(folder: str | Path, *, study: str, agent: str) -> Path:
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", agent).strip(".-") or "agent"
     known = Path(folder) / study / f"{name}-{hashlib.sha256(agent.encode()).hexdigest()[:16]}"
-    # An outbox from before reserved names were escaped keeps its folder.
+    # An outbox that was made before reserved names were escaped keeps its folder.
     if known.is_dir():
         return known
     return Path(folder).joinpath(*(DEVICE.sub(r"\1_", part) for part in (study, known.name)))

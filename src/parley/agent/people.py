@@ -5,9 +5,9 @@ what that promises, and what can be guessed.
 
 Nothing that is entered about a person changes the next arm. So marking a person as missing does not free the place:
 otherwise, whoever does so could choose that arm for the next person. People who come after all places are given out get
-an arm drawn from the whole plan again. If the counts must be the plan's, this continues until every arm has as many
-people who are not missing as the plan asks for. The first of an arm, in the order they came, are counted; those beyond
-the plan's number are a reserve. A voided assignment does not free its place either: once all places are given out, the
+an arm drawn from the whole plan again. If a report must have the plan's counts, this continues until every arm has as
+many people who are not missing as the plan asks for. Of each arm, those who came first are counted; people beyond the
+plan's number are a reserve. A voided assignment does not free its place either: once all places are given out, the
 person is replaced like a missing one.
 
 A withdrawn arm is given to nobody; people who have it already are waited for and counted. People who come when a phase
@@ -41,7 +41,7 @@ class Person:
     reward: float | None = None
     missing: bool = False
     others: Mapping[str, float | None] = field(default_factory=dict)  # further outcomes; None if one will not come
-    marked_at: int = 0  # arms drawn in the phase when the person was last marked as missing
+    marked_at: int = 0  # number of arms drawn in the phase when the person was last marked as missing
     at: datetime | None = None  # when the person came
     x: float | None = None  # the covariate, if asked for and known
     voided: journal.Voided | None = None
@@ -124,11 +124,11 @@ class PhaseBook:
 
     @property
     def strata(self) -> list[PhaseBook]:
-        """The books that the phase's report covers: of people assigned in advance, if any, and of its own."""
+        """The books that the phase's report covers: the one of people assigned in advance, if any, and this one."""
         return [self] if self.between is None else [self.between, self]
 
     def ahead_shares(self) -> list[int]:
-        """Per arm: the weights for drawing the arm of the next person ahead; all 0 if nobody more may be ahead."""
+        """Per arm: the weight for drawing the arm of the next person ahead; all 0 if no more people may be ahead."""
         if self.over or self.closed or len(self.ahead.keys) >= self.plan.most_ahead:
             return [0] * len(self.plan.arms)
         lines = zip(self.plan.arms, self.ahead._left, strict=True)
@@ -151,7 +151,7 @@ class PhaseBook:
 
     @property
     def shares(self) -> list[int]:
-        """Per arm: the weight with which the next arm is drawn. These are the free places or, without any, the plan."""
+        """Per arm: the weight for drawing the next arm, its free places or, once no arm has any, its planned draws."""
         if not self.full:
             return self._left
         lines = zip(self.plan.arms, self.plan.draws, strict=True)
@@ -219,7 +219,7 @@ class People:
     def is_new(self, plan: journal.PhaseBegun) -> bool:
         """Whether a plan begins a new phase; False if it is known already.
 
-        Raises `WrongPlan` if the journal has another plan of this phase, or only later phases.
+        Raises `WrongPlan` if the journal has another plan of this phase, or a later phase but not this one.
         """
         known = self.phases.get(plan.phase)
         if known is None and plan.phase > max(self.phases, default=0):
@@ -233,7 +233,7 @@ class People:
         return False
 
     def assigned_for(self, plan: journal.PhaseBegun) -> PhaseBook | None:
-        """The people who were assigned for a plan's phase in advance; None if the plan counts on nobody.
+        """The people who were assigned for a plan's phase in advance; None if the plan mentions no such people.
 
         Raises `WrongPlan` if their numbers in the plan are not those in this site's last report.
         """
@@ -322,7 +322,7 @@ class People:
         return found
 
     def awaited(self, book: PhaseBook) -> int:
-        """How many outcomes the report still needs. It does not wait for those of people in the reserve."""
+        """How many outcomes the report still needs. Those of people in the reserve are not needed."""
         early = 0 if book.between is None else self.awaited(book.between)
         if not book.reserve:  # everybody is in the report
             return early + book.pending + sum(len(book.keys) - book.noted[one.name] for one in self.rules.outcomes)
@@ -475,7 +475,7 @@ class People:
             self.corrections[entry.phase] = replace(before, accepted=entry.accepted, reason=entry.reason, kept=kept)
 
     def _void(self, entry: journal.Voided, at: datetime | None) -> None:
-        """Apply the voiding of an assignment, before anything is recorded about the person.
+        """Apply the voiding of an assignment, which is possible only while nothing is recorded about the person.
 
         The arm does not get the place back: otherwise, whoever voids an assignment would make that arm likelier for the
         next person. Once all places are given out, the person is replaced like a missing one.
@@ -531,7 +531,7 @@ def _may_be(letter: str, sign: str) -> bool:
 
 
 def as_pattern(key: str, pattern: str) -> str | None:
-    """Rewrite a key so that it matches the pattern; None if it has not the right letters and digits for that.
+    """Rewrite a key so that it matches the pattern; None if its letters and digits do not allow that.
 
     >>> as_pattern("bx 001", "BX-###"), as_pattern("bx 01", "BX-###")
     ('BX-001', None)

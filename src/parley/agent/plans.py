@@ -27,7 +27,7 @@ class Withheld(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """A source's result for a plan: totals and, if known, single rewards, further outcomes, and why counts differ.
+    """What a source drew for a plan: totals and, if any, single rewards, further outcomes, a reason for other counts.
 
     `rewards` are the single rewards by arm, if known: only single rewards can be clipped, or summed without rounding.
     """
@@ -83,7 +83,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
 
     @property
     def resting(self) -> str:
-        """Why no draws are asked for until an administrator acts; empty if they may be asked for."""
+        """Why no draws are asked for until an administrator acts; empty if draws may be asked for."""
         if self.frozen:
             return "this agent is frozen, and waits in case it is thawed"
         return "open questions are blocked by a lost site; this agent waits in case the study goes on" * (
@@ -136,7 +136,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
 
 
 def meant(plan: AgentPlan, study: str, agent: str) -> AgentPlan:
-    """Return the plan, or raise `WrongPlan` if it is for another agent, in whose name rewards would be reported."""
+    """Return the plan; raise `WrongPlan` if it is another agent's, since rewards would be reported in that name."""
     if (plan.study, plan.agent) != (study, agent):
         raise WrongPlan(
             f"the plan is for {plan.agent!r} in {plan.study!r}, but {agent!r} in {study!r} asked. Nothing is drawn "

@@ -1,8 +1,8 @@
 """What may leave a site: in a private study only noisy sums, and in any study only what the site's own policy allows.
 
 Each sum is rounded to the study's grid and gets discrete Gaussian noise from OpenDP, once: the outbox stores the noisy
-sums with the exact ones. Sums that a correction changed are another release, and the report states how many there
-were. docs/privacy.md describes the mechanism, docs/site.md the keys of the policy file.
+sums with the exact ones. Sums that a correction changed are another release, and the report states the number of
+releases. docs/privacy.md describes the mechanism, docs/site.md the keys of the policy file.
 """
 
 import math
@@ -113,7 +113,7 @@ class ReportNoise:
         # distance is that of one sum.
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
         scale, self.rho = sensitivity / math.sqrt(2 * rho), math.inf
-        while self.rho > rho:  # OpenDP rounds the rho that it proves up: widen the noise until the study's rho holds
+        while self.rho > rho:  # OpenDP rounds up the rho that it proves: widen the noise until it is the study's
             self._measurement = dp.m.make_gaussian(*space, scale=scale)
             self.rho = self._measurement.map(float(sensitivity))
             scale = math.nextafter(scale, math.inf)
@@ -258,7 +258,7 @@ class Disclosure:
         """Make a corrected report for the administrator: of the same people, with the corrected rewards.
 
         In a private study the corrected sums are another release, whose noise is drawn once and stored, like that of
-        the first. The earlier report stays in the outbox, since the decision was based on it.
+        the first. The earlier report stays in the outbox, since the phase was decided by it.
         """
         counts = tuple(map(len, rewards))
         if counts != earlier.counts:
@@ -297,13 +297,13 @@ class Disclosure:
         return self.report(plan, delivery, outbox)
 
     def _require_in_range(self, rules: RulesSeen | OutcomeRules, totals: Totals) -> None:
-        """Raise if rewards within the range cannot have these sums: noise would not hide that. No sum is named."""
+        """Raise if no rewards within the range have these sums: noise would not hide that. The error names no sum."""
         low, high = rules.clip or (rules.low, rules.high)
         if isinstance(rules, RulesSeen) and rules.covariate:
             low, high = rules.report_low, rules.report_high
         if low is None or high is None:
             return
-        # Floating-point sums of rewards at a bound may exceed count times bound a little.
+        # If all rewards are at a bound, their floating-point sum may slightly exceed count times bound.
         slack = 1e-9 * max(abs(low), abs(high)) * totals.counts
         if ((totals.sums < totals.counts * low - slack) | (totals.sums > totals.counts * high + slack)).any():
             raise InvalidInput(

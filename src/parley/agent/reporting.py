@@ -80,7 +80,7 @@ USUAL_GRACE = 24.0  # hours: long enough to notice a typing error the next morni
 def grace_of(problem: Problem) -> float:
     """The grace period: hours from the last entry of a complete phase to its report.
 
-    If the study does not state it, it is a day where people come one by one, at a stated rate, and otherwise 0.
+    If the study does not state it: 24 hours if the study states a rate, since people then come one by one; otherwise 0.
     """
     if problem.grace_hours is not None:
         return problem.grace_hours
@@ -123,7 +123,7 @@ def make_worker(
     heard: Callable[[AgentPlan], None] = lambda _: None,
     **options: Any,
 ) -> Worker:
-    """Make a site's worker. It also sends the site's progress, not by arm, and records the study's stage."""
+    """Make a site's worker, which also sends the site's progress (not by arm) and records the study's stage."""
 
     def far() -> dict[str, int | str]:
         found = site.status()
@@ -140,12 +140,12 @@ def make_worker(
 
 
 def hand_over(site: Site, client: Client, folder: str | Path, *, warn: Callable[[str], None] | None = None) -> None:
-    """Exchange with the coordinator once, without waiting: send a complete phase and fetch the next plan.
+    """Send the report of a complete phase and all corrections, and fetch the next plan, without waiting.
 
     This takes three rounds: the first stores the report of the complete phase, the second sends it, and the third
     fetches the next plan. Raises `Unreachable` if the coordinator does not answer.
     """
-    # A worker only waits if the coordinator is unreachable; this request raises.
+    # If the coordinator is unreachable, a worker would only wait; this request raises.
     client.request("GET", "whoami")
     with Outbox(folder, study=site.study, agent=site.agent) as outbox:
         worker = make_worker(site, client, outbox, warn=warn, sleep=lambda _: None, patience=0.0)
@@ -219,9 +219,9 @@ PATIENCE = 5.0  # seconds: the longest wait for a plan, and so about the longest
 
 
 class SiteRuntime:
-    """One stratum as the service runs it: the site, and a thread that exchanges with the coordinator.
+    """One stratum as the service runs it: the site, and a thread that fetches its plans and sends its reports.
 
-    `start` starts the thread; without it the site works with its journal alone.
+    `start` starts the thread; without it, the site works with its journal alone.
     """
 
     def __init__(self, site: Site, client: Client, folder: str | Path) -> None:
@@ -340,7 +340,10 @@ class SiteRuntime:
         self._warning = self.words = words
 
     def _say(self, words: str) -> None:
-        """Ignore the messages of a round that fetched a plan: they are about the site, whose state the page shows."""
+        """Set the status text, unless this round fetched a plan.
+
+        The messages of such a round are about the site, whose state the page shows anyway.
+        """
         if not self._heard:
             self.words = words
 

@@ -127,7 +127,7 @@ class Site:
                 write(msgspec.structs.replace(entry, **self._slope()))
 
     def _slope(self) -> dict[str, float | None]:
-        """Theta and x0, by which a new phase is adjusted for the covariate; empty if the study has none.
+        """Theta and x0, by which a new phase is adjusted for the covariate; empty if the study has no covariate.
 
         They are estimated from all earlier phases, and so fixed before the first outcome of this one.
         """
@@ -178,7 +178,7 @@ class Site:
         without_covariate: bool = False,
         eligible: bool = False,
     ) -> Assignment:
-        """Assign an arm to a person: drawn the first time, and the same arm ever after.
+        """Assign an arm to a person. The first call draws it, and every later call returns the same arm.
 
         A new key that looks like a known one raises `SimilarKey`, unless the caller says it is `somebody_else`. If the
         study has a covariate, pass its value, or `without_covariate` if it is unknown: it cannot be added once the arm
@@ -368,8 +368,8 @@ class Site:
     def missing(self, participant: str, outcome: str = PRIMARY) -> None:
         """Record that a person's reward, or the named outcome, will never come.
 
-        Until the phase is reported, entering a value removes the mark. A reward removes it only until somebody else was
-        assigned as a replacement.
+        Until the phase is reported, entering a value removes the mark. A reward can be entered only until somebody else
+        is assigned as a replacement.
         """
         with self._journal.turn() as write:
             write(*self._noted(participant, None, outcome))
@@ -566,7 +566,7 @@ class Site:
         """The further outcomes of a phase, as the study counts them.
 
         All values of a cell that is too small count as missing. So do those of a cell whose rewards were too few to
-        report, since they would reveal the number of people; unless the report states that number (`counts`) anyway.
+        report, since they would reveal the number of people, unless the report states that number anyway (`counts`).
         """
         rewards = map(len, self._kept(book))
         reported = counts or [kept + missing for kept, missing in zip(rewards, book.missing, strict=True)]
@@ -654,7 +654,7 @@ class Site:
     def finish(self, reason: str) -> None:
         """Assign no more people in this phase, for one of the `CLOSING_REASONS`.
 
-        Only possible in a study that accepts other counts than the plan's (`flexible`).
+        This is possible only in a study that accepts other counts than the plan's (`flexible`).
         """
         if reason not in CLOSING_REASONS:
             raise InvalidInput("reason", found=repr(reason)[:60], allowed=", ".join(CLOSING_REASONS))
@@ -816,7 +816,7 @@ class Site:
 
 
 class Recounted(NamedTuple):
-    """The outcomes of a reported phase with all corrections so far, in the form that a report adds up."""
+    """The outcomes of a reported phase with all corrections so far, from which a corrected report is made."""
 
     arms: tuple[str, ...]
     rewards: Sequence[Sequence[float]]
@@ -839,7 +839,7 @@ NOBODY = {
 
 
 class Assignment(Model, omit_defaults=True):
-    """The arm of a person. Its probability stays in the journal."""
+    """The answer to a request for a person's arm. The arm's probability stays in the journal."""
 
     participant: str
     phase: int

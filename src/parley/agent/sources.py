@@ -67,7 +67,7 @@ def _number(what: str, value: object) -> float:
 def _rows(arm: str, values: Sequence[object], count: int, outcomes: Sequence[str]) -> list[Drawn]:
     """Check that a source returned `count` valid draws of an arm.
 
-    If a draw has more values than the reward (`outcomes`), each item is a row.
+    If a draw also has values of `outcomes`, each item is a row that begins with the reward.
     """
     if len(values) != count:
         kind = "rows" if outcomes else "numbers"
@@ -146,7 +146,7 @@ class FunctionSource:
 
 
 def _outer(error: Exception) -> TracebackType | None:
-    """The traceback without its first frame, which is ours: it begins in the user's code."""
+    """The traceback without its first frame, which is ours, so that it begins in the user's code."""
     found = error.__traceback__
     return found.tb_next if found is not None and found.tb_next is not None else found
 
@@ -272,8 +272,8 @@ class CsvSource:
     """A growing CSV or Parquet file with the columns `arm` and `reward`.
 
     Optional columns are `id` and, for `counts` of events, `exposure`. `outcomes` maps every further outcome of the
-    study to its column, where `missing` says that the outcome will not come. A phase waits for a row with an empty
-    cell, except for an empty `covariate`, which is unknown.
+    study to its column, where `missing` says that the outcome will not come. A phase waits until the empty cells of its
+    rows are filled in. Only an empty cell of the `covariate` is not waited for: the value is unknown.
 
     A phase uses the next rows of every arm, each row once. The outbox stores every row up to the last one used, as a
     hash of its values and its id. When the next phase reads the file, these rows must still be there unchanged
@@ -347,9 +347,9 @@ class CsvSource:
 
     @property
     def _awaited(self) -> tuple[str, ...]:
-        """The columns for which a row is waited for while their cells are empty.
+        """The columns whose empty cells a phase waits for.
 
-        The covariate is not one of them: it is known before the draw, or never.
+        The covariate is not one of them: its value is known before the draw, or never.
         """
         return tuple(column for column in self._needed[1:] if column != self._column)
 
@@ -407,8 +407,8 @@ class CsvSource:
     def _used_by_counts(self, plan: AgentPlan, lines: list[_Line]) -> set[int]:
         """Infer the indices of used rows from earlier reports, for an outbox that has not stored them.
 
-        These are the first rows of every arm, as many as were reported. If their sums are not those of the reports, the
-        file has changed: `InvalidInput`.
+        These are the first rows of every arm, as many as were reported. Raises `InvalidInput` if their sums are not
+        those of the reports, since the file has changed then.
         """
         used: set[int] = set()
         for phase in range(1, plan.phase):

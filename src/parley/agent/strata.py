@@ -179,7 +179,7 @@ class Strata:
             parts: dict[Site, list[int]] = {}
             for number, row in enumerate(rows):
                 parts.setdefault(self._judge(row), []).append(number)
-            # Check the rows of all strata first, so that a wrong row in one of them stops the others too.
+            # Check the rows of all strata before recording any: unless `partly`, one wrong row must prevent all.
             for judged in (False, True):
                 if judged and not (take and (partly or not any(found))):
                     break
@@ -200,7 +200,7 @@ class Strata:
 
 
 def by_site(sites: Iterable[Site]) -> list[list[Site]]:
-    """Group journals by site: the strata of one site in one study together, an agent without strata alone."""
+    """Group journals by site: all strata of one site in one study, or a single agent that has no strata."""
     places: dict[tuple[str, str, str], list[Site]] = {}
     for site in sites:
         alone = "" if site.rules.place else site.agent
@@ -209,7 +209,7 @@ def by_site(sites: Iterable[Site]) -> list[list[Site]]:
 
 
 def _partly_taken(error: NoRoom, sites: Sequence[Site], taken: int) -> NoRoom:
-    """The error to raise if the disk became full: it names the strata whose rows were recorded, and the others."""
+    """The error to raise if the disk became full. It names the strata whose rows were saved, and those not saved."""
     if not taken:
         return error
     words = Translatable(

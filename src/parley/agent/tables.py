@@ -24,7 +24,7 @@ from parley.validation.tables import Row, Table, cell_text, number_in, read_tabl
 
 EXPOSURE = "exposure"
 NEVER = ("missing", "na", "n/a")  # cells of a further outcome that will not come
-MOST_UNITS, MOST_EVENTS = 10_000, 1_000_000  # per row: it is split into a row for each unit
+MOST_UNITS, MOST_EVENTS = 10_000, 1_000_000  # per row, which is split into a row for each unit
 
 
 def arm_in(table: Table, row: Row, arms: Sequence[str]) -> str:
@@ -117,7 +117,7 @@ def per_unit(table: Table, *, alone: bool = True) -> Table:
         )
     rows: list[Row] = []
     for place, row in enumerate(table.rows):
-        # Exposure must not depend on the events, so a row must state it no later than them.
+        # Exposure must not depend on the events, so a row must state it before its events, or with them.
         units = _whole_in(table, row, EXPOSURE, least=1, most=MOST_UNITS)
         known = bool(row.values["reward"])
         total = _whole_in(table, row, "reward", least=0, most=MOST_EVENTS) if known else 0

@@ -35,7 +35,7 @@ class Coordinator(Protocol):
     """The two methods of a `Client` that a worker calls."""
 
     def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int | str) -> AgentPlan:
-        """Fetch the agent's plan. A site sends its progress along, and its objection to the plan."""
+        """Fetch the agent's plan. A site may send its progress, and its objection to the plan, along in `far`."""
 
     def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:
         """Send a report and return its receipt."""
@@ -185,7 +185,7 @@ class Worker:
         return meant(self._client.plan(study, agent, after=after, wait=wait, **far), study, agent)
 
     def _object(self, plan: AgentPlan, words: str) -> AgentPlan:
-        """Report the site policy's objection to a phase: once to the site, to the coordinator with every request."""
+        """Report the site policy's objection to a phase: to the site once, to the coordinator with every request."""
         if self._objection != (plan.phase, words):
             self._objection = plan.phase, words
             self._warn(f"phase {plan.phase}: {words}")
@@ -225,7 +225,7 @@ class Worker:
     def _answer(self, plan: AgentPlan) -> AgentPlan | None:
         """Draw a plan. If the outbox has its report already, the coordinator lost that report: send it again instead.
 
-        Returns the latest plan if the report was refused, otherwise None.
+        Returns the latest plan if a report was sent again and not accepted, otherwise None.
         """
         drawn = self._outbox.report(plan.phase)
         if drawn is not None:
@@ -264,7 +264,7 @@ class Worker:
         sys.audit("parley.reached", "report-kept")
 
     def _hand_over(self, report: Report) -> AgentPlan | None:
-        """Send a report and store its receipt. If the report is not accepted now, or never will be, return the plan.
+        """Send a report and store its receipt. Returns the latest plan if the report is not accepted but stays pending.
 
         A receipt for any other report raises `WrongReceipt`, which ends the worker. It is not stored, so this report
         stays pending in the outbox.
@@ -304,7 +304,7 @@ class Worker:
         self._warn(f"phase {report.phase} was closed without this report; it is set aside in the outbox")
 
     def _wait(self, why: str | None = None) -> None:
-        """Wait, and say why: once, until the reason changes or a round succeeds in between."""
+        """Wait, and say why. The same reason is not repeated until a round has succeeded in between."""
         if why is not None and why != self._why:
             self._why = why
             self._say(f"{why}; {AGAIN}")

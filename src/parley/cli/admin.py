@@ -127,7 +127,7 @@ def _sites(problem: Problem) -> list[list[str]]:
 )
 @with_client
 def issue_token(client: Client, role: str, name: str, study: str | None, agent: str | None, output: str | None) -> None:
-    """Issue a token. A principal may have two valid tokens at once, so that you can replace one by the other."""
+    """Issue a token. A principal may have two valid tokens at once, so that a new one can replace an old one."""
     body = {"role": role, "name": name, "study": study, "agent": agent}
     made = client.request("POST", "tokens", json=body)
     say(f"{made['principal']}, kid {made['kid']}")
@@ -218,7 +218,10 @@ database_option = click.option(
 )
 @click.option("--new-token", is_flag=True, help="Issue another token, if the first one was lost.")
 def init(db: str, name: str, token_file: str | None, new_token: bool) -> None:
-    """Create or upgrade the database, and issue the first administrator's token. Stop all servers that use it first."""
+    """Create or upgrade the database, and issue the first administrator's token.
+
+    Before you run this command, stop all servers that use the database.
+    """
     with needs("server", "parley admin init"):
         from parley.coordinator.access.tokens import prepare
         from parley.coordinator.http.context import utc_now
@@ -249,10 +252,10 @@ def backup(output: str, db: str) -> None:
 @click.argument("source", type=click.Path(exists=True, dir_okay=False))
 @database_option
 def restore(source: str, db: str) -> None:
-    """Copy the backup SOURCE into an empty database. Agents notice if it is older than their latest receipt.
+    """Copy the backup SOURCE into an empty database. Agents notice if the backup is older than their latest receipt.
 
-    A token that was revoked after the backup was made is valid again, and nothing shows that. So the command lists all
-    valid tokens.
+    A token that was revoked after the backup was made is valid again, and nothing in the database shows that. So the
+    command lists all valid tokens.
     """
     with needs("server", "parley admin restore"):
         from parley.coordinator.record.backup import restore as copy
@@ -275,7 +278,7 @@ def restore(source: str, db: str) -> None:
 @with_client
 @json_option
 def answer(client: Client, study: str, as_csv: bool, phase: int | None, as_json: bool) -> None:
-    """Show the findings of STUDY: every agent's answer or remaining candidates, how it ended, and every estimate."""
+    """Show the findings of STUDY: every agent's answer or candidates, how its question ended, and every estimate."""
     if as_csv and as_json:
         raise InvalidInput("--csv", found="--csv and --json", allowed="one of them")
     if client.request("GET", "whoami")["blinded"]:
@@ -329,13 +332,16 @@ def _all_agents(client: Client, study: str, what: str, **asked: Any) -> dict[str
         agents += part["agents"]
         changes += [part["change"]] if part.get("change") else []
         if len(agents) >= part["agent_count"] or not part["agents"]:
-            # Each answer has the clearest change among its own agents: keep the clearest of all.
+            # Each part has the clearest change among its own agents: keep the clearest of all.
             clearest = {"change": min(changes, key=lambda one: one["p"], default=None)} if "change" in part else {}
             return {**part, "agents": agents, **clearest}
 
 
 def _answer_document(found: dict[str, Any]) -> dict[str, Any]:
-    """The JSON that `parley admin answer` prints: every agent's end, arms, leader and estimates."""
+    """The JSON that `parley admin answer` prints.
+
+    For every agent that asks a question: how the question ended, and the agent's arms, leader and estimates.
+    """
     agents = []
     for entry in found["agents"]:
         if entry["end"] == OutcomeStatus.UNASKED:

@@ -163,7 +163,7 @@ def _projection(shown: Projection) -> str:
 
 
 def _amended(_: Client, study: str, *, agent: str, report: str) -> dict[str, Any]:
-    """Read the report that is to replace the accepted one from a file."""
+    """Read, from a file, the report that is to replace the accepted one. It must be of this study and agent."""
     message = Report.read(Path(report).read_text(encoding="utf-8"))
     if (message.study, message.agent) != (study, agent):
         raise InvalidInput("report", found=f"{message.agent} of {message.study}", allowed=f"{agent} of {study}")
@@ -239,7 +239,7 @@ def _held(client: Client, study: str, *, agent: str) -> dict[str, Any]:
 
 
 def _refused(client: Client, study: str, *, agent: str) -> dict[str, Any]:
-    """Fetch the held report of an agent, to refuse it by its digest: only the report that was printed is refused."""
+    """Fetch the held report of an agent, to refuse it by its digest, so that only the printed report is refused."""
     found = _held(client, study, agent=agent)
     return found | {"report": found["digest"]}
 

@@ -155,7 +155,7 @@ def analyze_command(
 
 
 def _drawn(found: Analysis, beside: Sequential | None, folder: Path, command: str) -> list[Path]:
-    """Write every figure to files in `folder`; returns their paths. Only this loads matplotlib."""
+    """Write every figure to files in `folder`; returns their paths. Only this function loads matplotlib."""
     from parley.experiments.analysis.analysis_figures import analysis_figures
     from parley.experiments.report_kit.charts import save_figure
 

@@ -198,7 +198,7 @@ def _terminated() -> Iterator[None]:
 
 
 def checked_output(output: str, option: str = "--output") -> None:
-    """Raise if a page cannot be written to this file; called before the work that it would waste."""
+    """Raise if a page cannot be written to this file. Call this before long work that would be lost otherwise."""
     folder = Path(output).resolve().parent
     if not folder.is_dir() or Path(output).is_dir():
         raise InvalidInput(option, found=output, allowed="a file in a folder that exists")
@@ -220,7 +220,7 @@ def warn(text: str) -> None:
 
 
 def attention(agent: str, words: str) -> None:
-    """Print a prominent message on standard error, on which a person must act."""
+    """Print a prominent message on standard error, about something that a person must act on."""
     errors.print(Text(f"{agent}: ATTENTION: {words}", style="bold red"), soft_wrap=True)
 
 
@@ -279,7 +279,7 @@ def network_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_client(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the remote options, and pass a client to the function instead."""
+    """Add the remote options to a command, and pass its function a client instead of their values."""
 
     @functools.wraps(function)
     def run(*, server: str, token_file: str | None, **values: Any) -> None:
@@ -337,7 +337,7 @@ def hand_over(secret: str, file: str | None, *, what: str = "Token", kept: str =
 
 
 def write_secret(file: str, token: str) -> None:
-    """Write a token to a file that only its owner can read, on a line of its own.
+    """Write a token, as a single line, to a file that only its owner can read.
 
     A symbolic link is refused: otherwise anyone who can write to the folder could choose which file is replaced.
     """

@@ -79,7 +79,7 @@ def _database(address: str) -> dict[str, Any]:
 
 
 def _coordinator(server: str) -> dict[str, Any]:
-    """Check whether a coordinator answers, and describe the connection. Needs no token: a refusal is an answer too."""
+    """Check whether a coordinator answers, and describe the connection. No token is needed: a refusal is an answer."""
     answer: dict[str, Any] = {"address": server, "answers": False, "problem": ""}
     try:
         with needs("agent", "a check of the coordinator"):
@@ -100,7 +100,7 @@ def extras() -> dict[str, str]:
 
 
 def _edges() -> tuple[list[dict[str, Any]], str]:
-    """Every edge, with its extras whose packages are not installed; and an error message if edges cannot be loaded."""
+    """Every edge, with those of its extras that lack packages, and an error message, empty if all edges were loaded."""
     try:
         found = edges()
     except InvalidInput as error:

@@ -56,7 +56,7 @@ from parley.problem import Problem
 from parley.study import Study, load_study
 
 USUAL = 20  # simulated studies per truth
-CONTROL = "control"  # for `--versus`, which otherwise takes names of arms: the study's own control
+CONTROL = "control"  # the value of `--versus` that means the study's own control; others are names of arms
 ABOUT = 0.05  # relative accuracy of the budget that a warning names
 
 
@@ -148,8 +148,8 @@ def plan_command(
     """Estimate what STUDY will cost before it is launched: samples per agent, rounds, chance of error.
 
     The truth is not known yet, so the command simulates plausible truths: for each --gap the hardest truth with that
-    gap, and truths drawn from a prior. It also shows what the agents save by collaborating, other designs with the same
-    guarantee and a recommendation, and how the cost depends on delta and on the weights.
+    gap, and truths drawn from a prior. It also shows what the agents save by collaborating, compares other designs with
+    the same guarantee, recommends one, and shows how the cost depends on delta and on the weights.
     """
     checked_output(output)
     loaded = load_study(study)

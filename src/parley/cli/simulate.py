@@ -171,8 +171,8 @@ def least_of(instance: Instance) -> dict[str, float]:
 def summary(outcome: Outcome, least: Mapping[str, float]) -> dict[str, Any]:
     """The figures of an outcome under the keys of `parley simulate --json`.
 
-    `cost` is in money if prices are stated, and then `samples` has the number of draws; otherwise it is that number.
-    `days` exists if rates are stated.
+    `cost` is in money if prices are stated, and then `samples` has the number of draws. Without prices, `cost` is the
+    number of draws. `days` exists if rates are stated.
     """
     rounds, samples = outcome.rounds, spread(outcome.costs, least.get("samples"))
     cost = spread(outcome.money, least.get("cost")) if outcome.priced else samples
@@ -202,7 +202,8 @@ def summary(outcome: Outcome, least: Mapping[str, float]) -> dict[str, Any]:
 def _regret_figures(found: Regret, lower_bound: float | None, reference: float | None) -> dict[str, Any]:
     """The figures of regret: in total, by agent, as realised, and over time with a band of 80 % of the runs.
 
-    `reference` is a value for this horizon, not a bound. `ratio` is to the bound, which holds only as horizons grow.
+    `reference` is a value for this horizon, not a bound. `ratio` is the total divided by `lower_bound`, which holds
+    only as horizons grow.
     """
     low, high = np.quantile(found.curves, (0.1, 0.9), axis=0)
     return spread(found.totals, lower_bound) | {

@@ -84,7 +84,7 @@ class _OpenSite:
         return all(site.people.current and site.status()["to_assign"] for site in self.strata.sites)
 
     def settle(self) -> None:
-        """Report complete phases and fetch the plan, if the coordinator answers; local work is never undone."""
+        """Report complete phases and fetch the next plan. If the coordinator does not answer, only print that."""
         for site in self.strata.sites:
             self._settle(site, self.clients[site.agent])
 
@@ -190,8 +190,8 @@ def _open_site(
 def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | None, **options: Any) -> None:
     """Run a site: people come one by one, get an arm at once, and their outcomes follow later.
 
-    Without one of the commands below, it serves a page and an API for the site, on this machine only unless --host says
-    otherwise. Participants' keys and single rewards stay in a journal on this machine; the coordinator gets totals.
+    Without one of the commands below, serve a page and an API for the site, on this machine only unless --host says
+    otherwise. Participants' keys and single rewards stay in a journal on this machine; only totals are reported.
     """
     served = {key: options.pop(key) for key in ("tls_cert", "tls_key", "plain_http")}
     served["options"] = options.pop("edges")
@@ -392,7 +392,10 @@ def missing(opened: _OpenSite, key: str, named: str) -> None:
 @click.option("--who", required=True, help="Who voids the assignment.")
 @_with_site
 def void(opened: _OpenSite, key: str, reason: str, who: str) -> None:
-    """Void a mistaken assignment of the person KEY, before any outcome is recorded. KEY is never assigned again."""
+    """Void a mistaken assignment of the person KEY, who is never assigned again.
+
+    This is possible only while no outcome of the person is recorded.
+    """
     opened.strata.void(key, reason=reason, who=who)
     say(f"{key}: the assignment is voided")
     opened.settle()
@@ -404,7 +407,7 @@ def void(opened: _OpenSite, key: str, reason: str, who: str) -> None:
 )
 @_with_site
 def close(opened: _OpenSite, reason: str) -> None:
-    """Assign no more people in this phase. It is reported once everybody assigned has an outcome or is missing."""
+    """Assign no more people in this phase, and report it once everybody assigned has an outcome or is missing."""
     opened.site.finish(reason)
     say("This site's part of the phase is closed.")
     opened.settle()
@@ -414,7 +417,7 @@ def close(opened: _OpenSite, reason: str) -> None:
 @click.argument("phase", type=click.IntRange(min=1))
 @_with_site
 def release_report(opened: _OpenSite, phase: int) -> None:
-    """Release the report of PHASE, which the site's policy holds back until a person releases it."""
+    """Release the report of PHASE, so that it is sent. The site's policy holds reports until a person releases them."""
     _release(opened.outbox, opened.site.study, opened.site.agent, phase)
     opened.settle()
 
@@ -462,7 +465,7 @@ def correct(
 ) -> None:
     """Correct outcomes of a reported phase, and write a corrected report for the study's administrator.
 
-    Give all wrong outcomes in one command: in a private study, every corrected report is another release.
+    Give all wrong outcomes in one command: in a private study, every corrected report adds to the privacy loss.
     """
     from parley.agent.outbox import Outbox
     from parley.agent.privacy import Disclosure
@@ -511,9 +514,9 @@ def _write_corrected(
 @json_option
 @_with_site
 def status(opened: _OpenSite, as_json: bool) -> None:
-    """Show the phase's progress in exact numbers, not by arm.
+    """Show the phase's progress in exact numbers, but not by arm.
 
-    Do not show these numbers to people who enrol: they could guess the last arms.
+    Do not show these numbers to those who enrol participants: they could guess the last assignments.
     """
     try:
         opened.settle()

@@ -54,7 +54,7 @@ def verify_command(
     as_json: bool,
     edges: Mapping[str, Any],
 ) -> None:
-    """Check a study's log: its chain of hashes, every plan, every decision (by taking it again), and the certificate.
+    """Check a study's log: its chain of hashes, every plan, every decision (by recomputing it), and the certificate.
 
     STUDY is a file exported by a coordinator, or the id of a study in --db or on --server. With --db, the database's
     tables are compared with the log too. The exit status is 1 if anything is wrong.
@@ -108,7 +108,7 @@ def verify_command(
 
 
 def _line(text: str) -> None:
-    """Print text on one line. Users' text may contain line breaks, and what follows them could pass for ours."""
+    """Print text on one line: after a line break in users' text, a forged line could pass for one of ours."""
     say(" ".join(text.split()))
 
 
@@ -128,7 +128,7 @@ def _say_people(result: Verification) -> None:
 
 
 class _Authority:
-    """Checks time stamps with `judges`, one per trusted authority. Without any, stamps are only compared with the log.
+    """Checks time stamps with `judges`, one per trusted authority; without judges, stamps only have to fit the log.
 
     `given` has the ids (`id()`) of the stamps that the user gave beside the log.
     """
@@ -139,7 +139,7 @@ class _Authority:
         self._flaws: dict[int, str] = {}
 
     def believes(self, stamp: Stamp) -> bool:
-        """Whether every judge accepts a stamp. Keeps the stamp's time, or the reason against it."""
+        """Whether every judge accepts a stamp. Stores the stamp's time, or why a judge rejected the stamp."""
         for judge in self._judges:
             try:
                 self.times[id(stamp)] = judge(stamp)
@@ -149,7 +149,7 @@ class _Authority:
         return True
 
     def problem(self, result: Verification) -> str:
-        """Why a stamp that the user gave is invalid, or why no stamp in the log is valid; empty if neither is so."""
+        """Why a stamp that the user gave is invalid, or why no stamp in the log is valid; empty if neither holds."""
         given = [one for one in result.doubted if id(one) in self._given]
         flawed = given or (list(result.doubted) if not result.stamps else [])
         return self._flaws[id(flawed[0])] if flawed else ""
@@ -192,9 +192,9 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _study_of(study: str) -> str | None:
-    """The id of the study that the argument means: if it is a file, the id in the file's first record, or None.
+    """The id of the study that the argument means.
 
-    Any other argument is the id itself.
+    For a file, this is the id in its first record, or None if there is none to read. Any other argument is the id.
     """
     path = Path(study)
     if not path.is_file():

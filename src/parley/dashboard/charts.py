@@ -44,7 +44,7 @@ class Arm:
     scores: Sequence[float | None]
     status: ArmStatus = ArmStatus.OPEN
     dropped_in: int = 0  # the phase that ruled it out or set it aside; 0 if none
-    first: int = 1  # the phase of the first entry: of a long study, only the latest phases are drawn
+    first: int = 1  # the phase of the first entry, since only the latest phases of a long study are drawn
 
     @property
     def chosen(self) -> bool:
@@ -163,7 +163,7 @@ def _labels(named: Sequence[tuple[str, int, int, Sequence[Point]]], y: Scale, ri
 
 
 def evidence_chart(arms: Sequence[Arm], limit: float, label: str) -> Markup:
-    """Draw the evidence against every arm, and the line at which an arm is ruled out; notches mark earlier phases."""
+    """Draw the evidence against every arm, and the threshold for ruling an arm out; notches mark earlier phases."""
     loud = _loud(arms)
     names, states = [clipped(arms[place].name) for place in loud], [_state(arms[place]) for place in loud]
     row, top = 30.0, 30.0
@@ -309,7 +309,7 @@ def map_chart(maps: Sequence[Mapping[str, Any]], label: str) -> Markup:
     """Draw which answer holds at which weights: a row per site, a dot per step of the weights.
 
     A bar joins neighbouring steps with the same answer, with a gap where the answer changes. Every step in any site's
-    map has a column. Finer steps may matter to some sites only: the other sites have no dot in their columns.
+    map has a column. Some sites have finer steps than others, and a site has no dot at a step that its map lacks.
     """
     named = {one["questions"].index(step["question"]): step["step"] for one in maps for step in one["steps"]}
     steps = [named[place] for place in sorted(named)]
@@ -339,7 +339,7 @@ def map_chart(maps: Sequence[Mapping[str, Any]], label: str) -> Markup:
 
 
 def mix_chart(names: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]], label: str) -> Markup:
-    """Draw a bar per question, divided into the shares of the agents whose results count; labelled where they fit."""
+    """Draw a bar per question, divided into the shares of the agents whose results count. Wide shares have a label."""
     shown = [clipped(name, 18) for name, _ in rows]
     left, top, height = 14 + max(map(breadth, shown)), 6.0, 28.0
     width = max(WIDTH, left + 260.0)

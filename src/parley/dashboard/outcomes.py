@@ -55,7 +55,7 @@ class GuardedCell:
 
 
 def harm_of(one: Found) -> Harm | None:
-    """The bound beyond which an arm does harm, by a guardrail; None for an outcome that is not a guardrail."""
+    """The bound beyond which an arm does harm, as a guardrail defines it; None if the outcome is not a guardrail."""
     if one["role"] != "guardrail":
         return None
     above = one["better"] == "lower"

@@ -65,7 +65,7 @@ class Page:
         body: Mapping[str, Any] | Model | None = None,
         **place: Any,
     ) -> T:
-        """Call an operation of the API on behalf of the reader and return its answer; raises its `Refusal`.
+        """Call an operation of the API on behalf of the reader and return its answer; raises the operation's `Refusal`.
 
         `handler` is the operation's function, or its name if the dashboard may not import it. `place` replaces
         parameters of the page's address. Empty query values are dropped.
@@ -189,7 +189,7 @@ class PageRoute(Route):
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """A navigation link, which every page has."""
+    """A link in the navigation of every page."""
 
     path: str
     title: str
@@ -250,7 +250,7 @@ async def _entered(
         return response
     if only is not None and (who is None or who.role not in only):
         raise Refusal("not-allowed", f"this is for {' and '.join(sorted(only))}s")
-    # Only now is the body read: whoever is refused above uploads nothing.
+    # Read the body only now, so that nobody uploads anything in a request that is refused.
     large = uploads and who is not None and who.role == "administrator"
     with _upload(request, who) if large and who is not None else nullcontext():
         form = await _form(request, large=large) if request.method == "POST" else {}

@@ -21,7 +21,7 @@ class SignIn(Service, ABC):
 
     @abstractmethod
     async def knows(self, kid: str) -> bool:
-        """Whether this person signed in through the provider, and so can again; False for holders of a token."""
+        """Whether this person signed in through the provider, and so can do it again; False for holders of a token."""
 
     @abstractmethod
     async def prove(self, shown: Page, words: str, back: str) -> Response:

@@ -279,7 +279,7 @@ def _tolerant_sentence(
 
 
 def is_full(score: float | None, line: float) -> bool:
-    """Whether the evidence about an arm suffices. With a tolerance, sufficient evidence stays just below the line."""
+    """Whether the evidence about an arm reaches the threshold `line` or, with a tolerance, comes as close as it can."""
     return score is not None and score >= line * (1 - 1e-9)
 
 

@@ -45,7 +45,10 @@ class Refused(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """Access control by a code, which a person types once and a program sends as a bearer token; empty: no code."""
+    """Access control by a code, which a person types once and a program sends as a bearer token.
+
+    If `code` is empty, no code is required.
+    """
 
     host: str
     code: str = ""
@@ -116,7 +119,10 @@ class Access:
         return Form(form_fields(body, too_many))
 
     async def json(self, request: Request) -> dict[str, Any]:
-        """Read the JSON object of an API request. Its type is required, because forms of other sites cannot send it."""
+        """Read the JSON object of an API request.
+
+        The content type must be that of JSON, because forms of other web sites cannot send it.
+        """
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise Refused(415, "send application/json")
         found = read_json(await self.body(request), "body")

@@ -182,7 +182,7 @@ class OutcomeRow(Model):
 
 
 class OutcomeRows(Model):
-    """Many outcomes; each outcome of a participant at most once."""
+    """Many outcomes, among them each outcome of a participant at most once."""
 
     outcomes: tuple[OutcomeRow, ...]
 
@@ -263,7 +263,7 @@ class Api:
         self._runtimes, self._strata, self._access = runtimes, strata, access
 
     async def assign(self, request: Request) -> Response:
-        """Assign a participant an arm: drawn the first time (201), and the same arm ever after (200).
+        """Assign an arm to a participant. The first request draws it (201); later ones return the same arm (200).
 
         A new key that looks like a known one is refused, unless the request says that this is another person. If the
         site has strata, the first request names one; later ones may leave it out, and are refused if they name
@@ -281,7 +281,7 @@ class Api:
         return given
 
     async def note_outcome(self, request: Request) -> Response:
-        """Record an outcome. It can be corrected until the phase is reported."""
+        """Record an outcome. It can be changed by another request until the phase is reported."""
         body = await self._read(request, Outcome)
         await self._done(self._strata.outcome, body.participant, body.reward, body.outcome)
         return JSONResponse(body.to_json())
@@ -307,7 +307,7 @@ class Api:
         return JSONResponse(Gone(participant=body.participant, missing=True, outcome=body.outcome).to_json())
 
     async def void_assignment(self, request: Request) -> Response:
-        """Void a mistaken assignment, before anything is recorded about the participant.
+        """Void a mistaken assignment, which is possible only while nothing is recorded about the participant.
 
         Another participant will be assigned instead. All others keep their arms, and this participant is never assigned
         again. If the assignment was voided before, the answer has the first reason.
@@ -343,7 +343,10 @@ class Api:
         return JSONResponse(shown.to_json())
 
     async def get_status(self, request: Request) -> Response:
-        """Get the progress of a stratum in the phase. Keep it from people who enrol: they could guess the last arms."""
+        """Get the progress of a stratum in the current phase.
+
+        Do not show it to those who enrol participants: they could guess the last assignments.
+        """
         site = self._strata.named(request.query_params.get("stratum", ""))
         runtime = self._runtimes[site.stratum]
         found = await anyio.to_thread.run_sync(site.status)
@@ -385,7 +388,7 @@ class Api:
         ]
 
     async def _done(self, work: Callable[..., Any], *values: Any) -> Any:
-        """Run `work` in a thread, which writes to disk; then let the reporting threads check for a due report."""
+        """Run `work` in a thread, since it writes to disk; then let the reporting threads check for a due report."""
         try:
             found = await anyio.to_thread.run_sync(work, *values)
             sys.audit("parley.reached", "site-before-answer")
@@ -526,7 +529,8 @@ CONNECTIONS = 512  # at most; a ward has a few tablets, so more connections than
 class SiteSettings:
     """Where and how the service listens.
 
-    Beyond this machine it needs a code, and TLS unless a proxy in front of it terminates TLS (`plain_http`).
+    To serve other machines, the service needs a code, and TLS unless a proxy in front of it terminates TLS
+    (`plain_http`).
     """
 
     host: str = "127.0.0.1"

@@ -53,7 +53,7 @@ from parley.text.translation import (
 
 HERE = Path(__file__).parent
 SHOWN = 20  # people on one page of the list
-FEW = 5  # up to so many people, all forms are open; with more, the page would be too long on a phone
+FEW = 5  # with at most this many people, all forms are open; with more, the page would be too long on a phone
 DUE = {"due": 0, "week": 7}  # filters of the list: days until outcomes are due
 PAGE, EMERGENCY = "somebody at the page", "emergency"  # the emergency button records these: who saw an arm, and why
 CHOSEN = "parley-language"  # cookie with the language that the reader chose instead of the browser's
@@ -78,7 +78,7 @@ class Pages:
         return type(self)(self._runtimes, self._strata, self._access, stratum) if known else self
 
     def _asked(self, fields: Mapping[str, str]) -> Self:
-        """The page that a form is about: the stratum of the person that it names or searches for, or its own."""
+        """The page that answers a form: of the stratum of the person it names or searches for, or else of its own."""
         with suppress(InvalidInput):
             # A form about a person may come from a page on which the user searched for somebody else.
             owner = self._strata.of(fields.get("participant") or fields.get("sought", ""))
@@ -100,7 +100,7 @@ class Pages:
             return self._show(request, "enter.html", status=403, problem=gettext("This code is wrong."))
 
     async def page(self, request: Request) -> Response:
-        """Show the page. For a POST, do what the form asks for first."""
+        """Show the page. For a POST, first do what the form asks for."""
         if not self._access.knows(request):
             return RedirectResponse("/enter", status_code=303)
         if "language" in request.query_params:
@@ -318,7 +318,7 @@ class Pages:
         return [{"name": name, "awaited": one["pending"], "needed": _takes(one)} for name, one in found]
 
     def _listed(self, shown: Mapping[str, Any]) -> dict[str, Any]:
-        """One page of the list of people: with awaited outcomes (overdue first), of the phase, or found by a search."""
+        """One page of a list: people with awaited outcomes (overdue first), all of the phase, or a search's results."""
         people, sought, which = self._site.people, shown.get("sought", "").strip(), shown.get("which", "")
         of_phase = people.in_progress
         awaited = [person for person in of_phase if people.awaits(person)]
@@ -459,7 +459,7 @@ def as_typed(value: float) -> str:
 
 
 def contact_words(silence: float | None) -> str:
-    """Say when the coordinator last answered, from the seconds since then; None if it has never answered.
+    """Say when the coordinator last answered, `silence` seconds ago; None means that it has never answered.
 
     >>> contact_words(None), contact_words(3.0), contact_words(130.0)
     ('no contact yet', 'last contact just now', 'last contact 2 minutes ago')
@@ -501,7 +501,7 @@ def _whole(text: str) -> int:
 def about(asked: int) -> int:
     """Round a number of people to tens, but to at least 10.
 
-    The exact number would reveal the last arms of a phase to somebody who counts.
+    From the exact number, somebody who keeps count of the arms could infer the last assignments of a phase.
 
     >>> about(24), about(3), about(212)
     (20, 10, 210)

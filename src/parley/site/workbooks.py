@@ -1,4 +1,4 @@
-"""Turn an uploaded file into the text of a table: CSV and TSV unchanged, an Excel workbook (.xlsx) by its right sheet.
+"""Turn an uploaded file into the text of a table: CSV and TSV unchanged, an Excel workbook (.xlsx) from one sheet.
 
 A workbook is a zip archive from somebody else, so its size is limited before and after unpacking, and so are rows and
 columns. Content that a table cannot express (a formula, a date, merged cells) is refused with the name of the cell,
@@ -108,7 +108,7 @@ def _sheet(book: Any, known: Known, columns: Sequence[str]) -> Any:
 
 
 def _rows(sheet: Any, most: int) -> Iterator[Sequence[Any]]:
-    """Iterate over the first `most` rows, one at a time: a sheet with a single cell far down has very many."""
+    """Iterate over the first `most` rows, one at a time, since a sheet with a single cell far down has very many."""
     sheet.reset_dimensions()  # a file's stated size may be wrong
     return iter(sheet.iter_rows(max_row=most, max_col=MOST_COLUMNS))
 

@@ -31,7 +31,7 @@ from parley.protocol.state_machine import CONCLUDED, OVER
 from parley.text.translation import Translatable
 
 A_PAGE = 10  # quarantined reports per page
-MOST_BESIDE = 100  # waiting reports beside accepted reports that the page lists
+MOST_BESIDE = 100  # limit on the listed reports that wait beside an accepted report
 SHOWN = (404, 409, 422)  # statuses of refusals that the page reports itself
 MOST_PAIRS = 30  # pairs of a freeze that are listed one by one
 MOST_COLUMNS = 12  # columns of a re-weighing that are listed

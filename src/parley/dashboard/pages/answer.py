@@ -256,7 +256,7 @@ AT_ONCE = 500  # agents per request when a file with all agents is made
 
 
 async def found_so_far(shown: Page, first: int, columns: int) -> dict[str, Any] | None:
-    """The findings of some agents; None before the first decided phase. `with_panels` adds what pages draw."""
+    """The findings of some agents; None before the first decided phase. `with_panels` adds panels."""
     found = await shown.call(studies.get_findings, {"first": first, "columns": columns})
     # Off the event loop, since there may be thousands of cells.
     return await anyio.to_thread.run_sync(found.to_json) if found.phase else None

@@ -156,7 +156,7 @@ async def report_markdown(shown: Page) -> Response:
 
 
 def _of_sites(conduct: Conduct, questions: Collection[str]) -> Conduct:
-    """Restrict the conduct to agents that draw: nobody draws for the further `questions`."""
+    """Restrict the conduct of a study to agents that draw, without its further `questions`, which have no draws."""
     if not questions:
         return conduct
     sites = [place for place, name in enumerate(conduct.agents) if name not in questions]

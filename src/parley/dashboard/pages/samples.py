@@ -25,7 +25,8 @@ async def samples_page(shown: Page) -> Response:
     pages = agents_on_page(shown, status.agent_names)
     board = await shown.call(studies.get_board, pages.query)
     ahead = await forecast(shown, pages)
-    # If estimates are nearly tied, the bound at them says nothing about the truth: omit a bound above the forecast.
+    # If estimates are nearly tied, a bound computed from them says nothing about the truth. Omit a bound that exceeds
+    # the forecast.
     unsure = bool(ahead and ahead.total and (ahead.bound or 0) > ahead.total["p90"])
     bounds = ahead.bound_draws if ahead and not unsure else None
     likely = ahead.total_per_agent if ahead else None

@@ -1,4 +1,4 @@
-"""The numbers of a protocol's dossier: everything that `parley plan --report` simulates, in one value.
+"""The numbers of a protocol's dossier: everything that `parley plan --report` simulates, in one object.
 
 Besides operating characteristics, these are: how often each arm is selected; the errors of estimates at the end of a
 study; wrong answers in truths where they can happen, and where all arms tie; rare errors, by tilted runs; the figures
@@ -43,7 +43,7 @@ REPLICATIONS = 1000  # studies per truth by default: the Monte Carlo error of a 
 EXAMPLES = 2  # example runs under the planned truth; plus one under a tie, if studies of a tie end
 MOST_NUMBERS = 2_000_000  # arms x agents x studies whose phases are stored for estimates: limits memory
 ERRORS = 3  # factor on the number of studies for truths in which errors are likeliest
-# Gaps in tolerances: just beyond 1, a worse arm is a wrong answer; within 1, it is a right answer.
+# Gaps as multiples of the tolerance: just beyond 1, a worse arm is a wrong answer; up to 1, it is a right answer.
 BEYOND, WITHIN = 1.05, (0.5, 0.95)
 LOW_RATE = 0.05  # a rate at which the normal approximation is poor
 MOST_BEST = 6  # most arms that are each best in a truth of their own
@@ -105,7 +105,7 @@ class Watched:
         return np.asarray(1 - self.answers.any(axis=1).mean(axis=0))
 
     def answered_among(self, arms: BoolArray) -> BoolArray:
-        """`(study, agent)`: whether the agent's answer contains an arm that is True for it in `arms` `(arm, agent)`."""
+        """`(study, agent)`: whether the agent's answer has an arm that `arms` `(arm, agent)` marks for this agent."""
         return np.asarray((self.answers & arms).any(axis=1))
 
     @property
@@ -303,8 +303,8 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
 def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, int]]:
     """Truths in which an error can happen, each with the number of studies to simulate.
 
-    Each arm in turn is best, with all others just beyond the tolerance; the control is best, with all others within
-    the tolerance; every site has its own best arm; and the last site has a different best arm from all others.
+    Each arm in turn is best by just more than the tolerance; the control is best by less than the tolerance; every site
+    has its own best arm; and the last site has a different best arm from all others.
     """
     problem, tolerance = instance.problem, instance.problem.tolerance
     many, made = ERRORS * planner.replications, list[tuple[Scenario, int]]()
@@ -517,7 +517,7 @@ def watch(
     """Simulate studies under one truth; collect their answers and, if `estimated`, the errors of their estimates."""
     planner.announce(name)
     most = (1 if estimated else ERRORS) * MOST_NUMBERS // instance.means.size
-    # Estimates need the totals of every phase of every study: fewer studies if the problem is large.
+    # Estimates need the totals of every phase of every study, so simulate fewer studies if the problem is large.
     count = max(min(planner.replications, most), 20)
     seen = _Recorder(policy, count, estimated=estimated)
     outcome = simulate(
@@ -542,7 +542,10 @@ def watch(
 
 
 def _with_estimates(ended: Watched, seen: _Recorder, answered: BoolArray) -> Watched:
-    """Add errors of estimates: of every arm's mean, and of the answer's mean and leads over best other and control."""
+    """Add the errors of estimates.
+
+    The estimates are every arm's mean, the answer's mean, and its leads over the best other arm and over the control.
+    """
     instance, problem = ended.instance, ended.instance.problem
     total = seen.past[0]
     for one in seen.past[1:]:

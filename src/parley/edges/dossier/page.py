@@ -56,14 +56,14 @@ from parley.text.translation import Translatable, fixed, gettext, localized, rea
 from parley.text.translation import language as spoken
 from parley.weights import alphas_of
 
-PACKAGE = "parley.edges.dossier"  # has the templates
+PACKAGE = "parley.edges.dossier"  # the package that has the templates
 MOST_COLUMNS = 8  # agents side by side in a table
 MOST_NAMED = 12  # names in a list, before "and 3 more"
 # The two pages for the decision must stay two pages, whatever is in the study file: limits of letters in a list of
 # names, of letters in the reason for the weights, and of rows in the table of truths.
 MOST_LETTERS, MOST_REASON, MOST_ROWS = 120, 240, 6
 WIDE_RANGE = 20  # ratio of the most to the fewest draws beyond which an axis from 0 would hide the fewest
-PROTOCOL, END = Translatable("the protocol"), Translatable("the end of the study")  # what answers an open item
+PROTOCOL, END = Translatable("the protocol"), Translatable("the end of the study")  # where open items are answered
 # Items of the ACE checklist: number, question, the dossier's sections that answer it, and what else has to answer it.
 CHECKLIST = (
     ("1a", Translatable("Title: a randomised trial"), "", PROTOCOL),
@@ -111,7 +111,7 @@ CHECKLIST = (
     ("24b", Translatable("Analysis plan and simulation report"), "14, 15", PROTOCOL),
     ("25", Translatable("Funding"), "", PROTOCOL),
 )
-# Cited in the same form in every language.
+# The literature is cited in the same form in every language.
 LITERATURE = (
     "Ville 1939, Étude critique de la notion de collectif. Shafer, J. R. Stat. Soc. A 2021;184:407. "
     "Ramdas et al., Stat. Sci. 2023;38:576. Waudby-Smith & Ramdas, J. R. Stat. Soc. B 2024;86:1. "
@@ -158,7 +158,7 @@ def _title(dossier: Dossier) -> str:
 
 
 def _content(dossier: Dossier, command: str, language: str, *, pictures: bool) -> tuple[str, str, Blocks]:
-    """Texts of the decision's pages and of the appendix, with tokens for pictures; and the picture of each token."""
+    """Texts of the decision's pages and of the appendix, with tokens for pictures, and the picture of each token."""
     counts, audience, blocks = Counter[str](), dossier.problem.audience, Blocks()
 
     def caption(title: str, kind: str = TABLE) -> str:
@@ -171,7 +171,7 @@ def _content(dossier: Dossier, command: str, language: str, *, pictures: bool) -
     with reading(audience, language):
         blocks |= _pictures(dossier) if pictures else {}
         known = _values(dossier, command) | {"caption": caption, "figure": figure}
-        # In this order: tables and figures are numbered as they are rendered.
+        # Keep this order, since tables and figures are numbered as they are rendered.
         decision, appendix = (
             render_text(name, package=PACKAGE, filters=FILTERS, **known) for name in ("decision", "dossier")
         )
@@ -309,7 +309,7 @@ def _missing_text(dossier: Dossier) -> str:
 
 
 def direction(one: ScenarioCost, other: ScenarioCost) -> str:
-    """Whether the power of `one` is higher or lower than of `other`, or about the same, given Monte Carlo errors."""
+    """Say whether the power of `one` is higher or lower than that of `other`, or the same up to Monte Carlo errors."""
     error = math.hypot(*(cost.standard_error(cost.correct) for cost in (one, other)))
     if abs(one.power - other.power) <= 2 * error:
         return "about the same"
@@ -356,7 +356,7 @@ def _outcome_text(outcome: Outcome) -> str:
 
 
 def _guardrail(dossier: Dossier, outcome: Outcome) -> dict[str, Any]:
-    """A guardrail's allowed range in words, its lines of evidence, what an alarm does, and how often it found harm."""
+    """A guardrail's allowed range, the evidence for an alarm, what an alarm does, and how often harm was found."""
     problem = dossier.problem
     beyond = (one for one in dossier.harms if one.guardrail == outcome.name and one.margins > 1)
     arms = problem.arm_count - (outcome.limit is None)
@@ -496,7 +496,7 @@ def _commands(dossier: Dossier, command: str) -> list[str]:
     if dossier.study.instance is not None:
         studies = len(dossier.planned.study.samples)
         lines.append(f"parley simulate {file} {same} --replications {studies} --json   # {section}")
-    # The command refuses unreliable estimates.
+    # `parley audit-policy` refuses unreliable estimates.
     if dossier.tilted and all(one.found.believable for one in dossier.tilted):
         runs = f"--seed {planner.seed} --replications {dossier.tilted[0].found.replications}"
         section = gettext("Section %(number)s", number=5)

@@ -1,7 +1,8 @@
 """A participant's arm as a feature flag: OFREP, the protocol of all OpenFeature SDKs.
 
-The flag is the study, its variants are the arms, and the targeting key is the participant's key. Evaluating the flag
-assigns an arm to the participant, exactly as the journal has it. docs/integrations.md has a table of who gets what.
+The flag is the study, its variants are the arms, and the targeting key is the participant's key. The first evaluation
+assigns the participant an arm and records it in the journal; later ones return it. docs/integrations.md has a table of
+who gets what.
 """
 
 from collections.abc import Awaitable, Callable
@@ -61,7 +62,7 @@ class EvaluationFailure(Model, omit_defaults=True):
 
 
 class NotEvaluated(Refused):
-    """A refusal that has an error code in OFREP."""
+    """A refused evaluation, with the error code that OFREP has for it."""
 
     def __init__(self, code: str, words: str, *, status: int = 400) -> None:
         super().__init__(status, words)
@@ -130,7 +131,7 @@ class Flags:
             raise NotEvaluated("INVALID_CONTEXT", str(error)) from None
 
     def _of_newcomer(self, key: str, context: dict[str, Any]) -> dict[str, Any]:
-        """A new participant's stratum and covariate; empty for a known one, since only the first evaluation counts."""
+        """A new participant's stratum and covariate; empty for a known participant, whose arm is already assigned."""
         if self._strata.of(key) is not None:
             return {}
         found: dict[str, Any] = {}

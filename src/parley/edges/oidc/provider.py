@@ -93,7 +93,7 @@ class Provider(SignIn):
         return address
 
     async def session(self, secret: str, answer: Mapping[str, str]) -> str:
-        """Open a session for the person in the provider's answer, which the browser brings; returns its secret.
+        """Open a session for the person in the provider's answer, which the browser brings; returns the session secret.
 
         Raises a `Refusal` unless the provider signed in a person who has a role here.
         """
@@ -164,7 +164,7 @@ class Provider(SignIn):
         return _derived(row.digest, f"{bound} {waiting}")
 
     async def _confirm(self, kid: str, since: str, secret: str, answer: Mapping[str, str]) -> None:
-        """Raise a `Refusal` unless the provider names the same person, who has signed in there again `since` a time."""
+        """Raise a `Refusal` unless the provider names the same person, who signed in there again after `since`."""
         found, claims = await self._named(secret, answer)
         if found != kid:
             raise Refusal(
@@ -261,7 +261,7 @@ class Provider(SignIn):
         return dict(claims)
 
     def _require_sensible(self, claims: Mapping[str, Any]) -> None:
-        """Raise for claims that the library accepts: an empty subject, which people would share, or a future time."""
+        """Raise for claims that the library accepts: an empty subject, shared by many people, or a future sign-in."""
         subject, signed_in = claims.get("sub"), claims.get("auth_time")
         if not isinstance(subject, str) or not subject.strip():
             raise ValueError("its sub is empty")
@@ -302,7 +302,7 @@ def _derived(secret: str, what: str) -> str:
 
 
 def _bound(secret: str, shown: Page) -> str:
-    """What text in the browser is bound to besides the person: the cookie's secret, the session, and the study."""
+    """What the text in the browser is bound to, besides the person: the cookie's secret, the session, and the study."""
     return f"{secret} {shown.credential} {shown.study}"
 
 

@@ -119,9 +119,9 @@ class Search:
 
     phase: int
     exact: IntArray  # (arm, agent): new draws of the phase
-    found: FloatArray  # (arm, agent): the same by the search
-    violation: float  # of the constraint, by the counts that the search returned
-    exact_violation: float  # of the constraint, by the exact counts
+    found: FloatArray  # (arm, agent): the draws that the search returned
+    violation: float  # by how much the draws of the search violate the constraint
+    exact_violation: float  # by how much the exact counts violate the constraint
     iterations: int
     stopped: bool  # whether the iteration limit ended the search, without an answer
     search_seconds: float

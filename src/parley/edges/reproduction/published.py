@@ -5,7 +5,7 @@ with the spread as the paper states it. The paper's numbers of rounds and standa
 numbers (it prints "± 0").
 
 `REGRET_INSTANCES` are the two instances, of four agents and nine arms, in the notebook that Shi, Shen and Yang (AISTATS
-2021) released. Their published regret is read off its plots, within a few per cent: realised regret of all agents over
+2021) released. The regret is read off the notebook's plots, within a few per cent: realised regret of all agents over
 10 runs, with a radius that is half of the proven radius. The second instance demonstrates the enhanced form. Its means
 are in a binary file of the release; the means here are those that a public copy of the notebook prints, to eight
 decimals.

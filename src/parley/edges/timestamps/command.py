@@ -1,4 +1,4 @@
-"""`parley admin timestamp`, and the checks of `parley verify --stamp-ca`."""
+"""`parley admin timestamp`: have an authority stamp the log of a study."""
 
 from __future__ import annotations
 

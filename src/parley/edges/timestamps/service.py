@@ -37,7 +37,7 @@ class StampSettings(EdgeSettings):
 
 
 class Stamper(Service):
-    """Has the head of a log stamped after each decided phase, in the background; failures are retried."""
+    """Asks an authority to stamp the head of a log after each decided phase, in the background; retries failures."""
 
     def __init__(self, context: Context) -> None:
         self._context, self._authority = context, context.settings.of(StampSettings).timestamp_authority
@@ -50,7 +50,7 @@ class Stamper(Service):
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start stamping, first the logs in which something was decided since their last stamp."""
+        """Start stamping. Logs in which something was decided since their last stamp come first."""
         if self._authority:
             self._task = asyncio.create_task(self._run())
 

@@ -29,7 +29,7 @@ class Telling(StrEnum):
 
     @property
     def hidden(self) -> bool:
-        """Whether such messages reveal something about rewards, which viewers may not know. They must be requested."""
+        """Whether such messages reveal something about rewards. A webhook gets them only if it requests this kind."""
         return self in (Telling.HELD, Telling.PROPOSED)
 
 
@@ -78,7 +78,7 @@ class TestedWebhook(Answer):
 
 
 class WebhookBody(Model):
-    """What to send to which URL. Without `events`: all that viewers may know. Without `study`: about all studies."""
+    """What to send to which URL. Default: messages about all studies, of every kind that viewers may know."""
 
     url: Annotated[str, Meta(min_length=1, max_length=2000)]
     events: Annotated[list[Telling], Meta(max_length=10)] = msgspec.field(default_factory=list)

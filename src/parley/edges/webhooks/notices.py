@@ -1,7 +1,7 @@
-"""Notices about a study: decided phases, late sites, stopped arms and proposed stops, held reports, and its end.
+"""Notices about a study: decided phases, late sites, stopped arms, proposed stops, held reports, the study's end.
 
 A notice says no more than a viewer may know: what happened, in which study and phase, to which agent, to the minute.
-Names of arms, counts and reasons are only on the page that it links to.
+Names of arms, counts and reasons are only on the page to which the notice links.
 """
 
 from collections.abc import Collection
@@ -31,12 +31,12 @@ KINDS = {
     "arm-stopped": Telling.STOPPED,
     "guardrail-noted": Telling.PROPOSED,
 }
-# A correction leads to another certificate of a study whose end was announced already: ignore these.
+# A correction leads to another certificate of a study whose end was announced already: ignore such certificates.
 _BEFORE = log.alias().c
 NEW = ~exists().where(
     _BEFORE.stream == log.c.stream, _BEFORE.sequence == log.c.sequence - 1, _BEFORE.kind == "report-corrected"
 )
-RESTARTS = ("resumed", "agent-thawed")  # events at which the time that agents have starts again
+RESTARTS = ("resumed", "agent-thawed")  # events after which the time that an agent may take starts again
 PAST = 5  # latest phases from which an agent's usual time is estimated
 PATIENCE = 1.5  # an agent is late after this multiple of the expected time
 LEAST = 0.25  # hours; nobody is late before that
@@ -88,7 +88,7 @@ class _Payload(msgspec.Struct):
 
     @property
     def silent(self) -> bool:
-        """Whether no message is sent: about a second report of the same agent and phase, or about a cleared arm."""
+        """Whether the event causes no message: a second report of the same agent and phase, or a cleared arm."""
         return bool(self.stands) or self.verdict == "cleared"
 
 
@@ -144,7 +144,7 @@ def _next_record(
 
 
 def _stage_then(transaction: Transaction, study: str, sequence: int) -> str:
-    """The stage in which a study ended with a certificate. If it is running, or ended again later, it had stalled."""
+    """The stage in which a study ended with a certificate: stalled, if it is running again or ended again later."""
     certified = and_(log.c.stream == study, log.c.kind == "certified", NEW)
     last = transaction.execute(select(func.max(log.c.sequence)).where(certified)).scalar_one()
     row = studies.get(transaction, study)

@@ -112,7 +112,7 @@ class Sender(Service):
             self._woken.clear()
 
     async def stop(self) -> None:
-        """Stop sending. The next server to start repeats what was in progress."""
+        """Stop sending. The next server to start repeats the messages that were being sent."""
         tasks = [*filter(None, [self._task]), *self._running.values()]
         for task in tasks:
             task.cancel()

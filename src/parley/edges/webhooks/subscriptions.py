@@ -152,7 +152,7 @@ def cursors(transaction: Transaction, row: Row[*tuple[Any, ...]]) -> list[tuple[
 
 
 def settle(transaction: Transaction, webhook: str, to: Cursor | None, *, error: str, gone: bool, at: str) -> bool:
-    """Record the result of an attempt: the cursor advances `to`, or a retry becomes due.
+    """Record the result of an attempt: the cursor moves to the position `to`, or a retry becomes due.
 
     An empty `error` means success. If the receiver is `gone` or all retries failed, the webhook is disabled. Returns
     whether this attempt disabled it.
