@@ -1,4 +1,4 @@
-"""The certificate of a study: the coordinator issues it at the end, and verifying the log computes it again."""
+"""The certificate of a study: the coordinator issues it at the end, and verification recomputes it from the log."""
 
 import math
 from collections import Counter
@@ -177,7 +177,7 @@ def corrections_of(trial: Trial, corrected_in: Sequence[int]) -> tuple[Correctio
 
 
 def reading(trial: Trial, phases: Sequence[Totals] | None = None) -> dict[str, Any]:
-    """The section `with_corrections` of a certificate; trials in progress show it too."""
+    """Make the section `with_corrections` of a certificate, which is also shown while a study is in progress."""
     found = read_anew(trial, phases)
     anew = replace(trial, state=found.after)
     evidence = _finite(trial.policy.certificate(found.after)) | _estimated(anew, found.phases)
@@ -219,7 +219,7 @@ def _never_counted(trial: Trial, decisions: Sequence[Decision]) -> int:
 
 
 def _unmasked(decisions: Sequence[Decision]) -> dict[str, int]:
-    """Agent -> the number of people whose arm was unmasked there; agents without any are left out."""
+    """Agent -> the number of people whose arm was unmasked at its site; agents with 0 are left out."""
     found = Counter[str]()
     for one in decisions:
         found.update(one.unmasked or {})
@@ -243,7 +243,10 @@ def _privacy(rho: float | None, reported: Sequence[Decision | Report], released:
 
 
 def _drawn(trial: Trial, phases: Sequence[Totals]) -> int:
-    """The number of draws in decided phases; summed over phases, as a re-weighed study's state may lack the last."""
+    """The number of draws in decided phases.
+
+    If the question was changed, the phases are summed: the policy's state may lack the last phase.
+    """
     if trial.origin is None or not phases:
         return int(trial.state.counts.sum())
     return int(sum(totals.everybody.counts.sum() for totals in phases))
@@ -311,7 +314,7 @@ def _added(missing: Sequence[Rows]) -> Rows:
 def _finite(value: Any) -> Any:
     """Replace numbers that JSON cannot represent by None: an interval without data is infinite.
 
-    Changes lists and dictionaries in place, because a copy may take tens of megabytes; callers pass their own.
+    Changes lists and dictionaries in place, because a copy may take tens of megabytes: nobody else may use them.
     """
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):

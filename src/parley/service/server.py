@@ -62,7 +62,7 @@ def settle_memory() -> None:
 
 
 class _Orderly(uvicorn.Server):
-    """Ends long polls before the server shuts down; otherwise each would be cut off, with a traceback in the log."""
+    """A server that ends long polls before it shuts down: it would cut each off, with a traceback in the log."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self.config.app.state.context.watch.stop()  # type: ignore[union-attr]
