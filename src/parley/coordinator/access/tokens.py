@@ -251,8 +251,8 @@ def prepare(
 ) -> tuple[str | None, str, str | None]:
     """Create or upgrade a database, and issue an administrator's token if it has no tokens or `new_token` is set.
 
-    Returns the revisions before and after, and the token or None. No other token is issued without a token. A person
-    who can write to the database is its administrator anyway.
+    Returns the revisions before and after, and the token or None. Nobody needs a token to call this, since a person who
+    can write to the database is its administrator anyway.
     """
     before, after = initialise(address)
     storage = open_storage(address)

@@ -1,6 +1,6 @@
 """The table of operations, with one row per operation of the API. Routing, guard and OpenAPI are made from it.
 
-`parley.service.forecasts` adds two operations that simulate, which the coordinator must not do; edges add theirs.
+`parley.service.forecasts` adds two operations that simulate, since the coordinator must not. Edges add their own.
 """
 
 from collections.abc import Iterator

@@ -162,7 +162,7 @@ def counted(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> 
 
 
 def past(transaction: Transaction, row: StudyRow, study: StudyMessage) -> Past | None:
-    """The past that reports of the phase in progress are compared with, cached; None if they are not compared."""
+    """The past means that reports of the phase in progress are compared with, cached; None if none are compared."""
 
     def made() -> tuple[Past | None]:
         now, before = (
@@ -239,7 +239,7 @@ def _receipt(row: Row[*tuple[Any, ...]]) -> Receipt:
 
 
 def standing(transaction: Transaction, study: str, phase: int, agent: str) -> Report:
-    """The report of an agent that counts in a phase; there must be one."""
+    """An agent's report that counts in a phase; it must exist."""
     return Report.read(transaction.execute(LAST, {"study": study, "phase": phase, "agent": agent}).scalar_one())
 
 
@@ -285,7 +285,7 @@ def read_outcomes(transaction: Transaction, study_id: str, study: StudyMessage, 
 def totals_of(transaction: Transaction, row: StudyRow, study: StudyMessage, phase: int) -> Totals:
     """`(arm, agent)`: the totals of a decided phase, cached.
 
-    Not for the transaction that decides the phase: if it is undone, the cache would keep totals that never counted.
+    The transaction that decides the phase must not call this: if it is undone, the cache would keep wrong totals.
     """
     key = (row.id, row.digest, phase)
     return transaction.cache.totals.get_or_compute(key, lambda: read_totals(transaction, row.id, study, phase))
@@ -338,7 +338,7 @@ def quarantined(
     size: int | None = None,
     only: Collection[str] | None = None,
 ) -> tuple[list[Row[*tuple[Any, ...]]], int | None]:
-    """Quarantined reports after record `after`, oldest first, and the record after which to continue, or None.
+    """Quarantined reports after record `after`, oldest first, and the record after which to continue (None: the end).
 
     With `newest_first`, the reports before record `after` (0: all), newest first. The list ends once its total size
     exceeds `size`. `only` selects reports by digest.

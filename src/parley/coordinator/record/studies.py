@@ -1,4 +1,4 @@
-"""Read and write studies and what they have once: row, document, current question, certificate, frozen agents."""
+"""Read and write a study's row, and read its document, current question, certificate and frozen agents."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -196,7 +196,7 @@ def message(transaction: Transaction, row: StudyRow) -> StudyMessage:
 
 
 def claim(transaction: Transaction, row: StudyRow) -> StudyMessage:
-    """The study as created, whose delta is what the guarantee states, whichever question is current."""
+    """The study as created. The guarantee states its delta, whichever question is current."""
     unchanged = question(transaction, row.id) is None
     return message(transaction, row) if unchanged else created(transaction, row)
 

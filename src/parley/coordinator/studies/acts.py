@@ -129,7 +129,7 @@ class Proposal:
 
 
 def propose(storage: Storage, act: Act, given: Given) -> Proposal:
-    """Compute what an act would do. It runs outside of every lock, since running the policy ahead takes time."""
+    """Compute what an act would do, outside of every lock, since running the policy ahead takes time."""
     preview = act.preview
 
     def read(transaction: Transaction) -> tuple[StudyRow, Trial]:
