@@ -91,7 +91,7 @@ class Reported(Answer):
 
 
 class Awaited(Answer):
-    """An agent whose report is awaited, with the people recruited and outcomes observed so far if its site sends them."""
+    """An agent whose report is awaited, with the people recruited and outcomes observed so far, if its site says so."""
 
     agent: str
     since: str

@@ -176,7 +176,7 @@ class Act:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of the placeholders in its path, such as `agent`."""
+        """The names of the placeholders in the act's path, such as `agent`."""
         return tuple(PART.findall(self.path))
 
     @property
@@ -195,7 +195,7 @@ class Act:
         return "report" in self.fields and self.fields["report"].type is Report
 
     def address(self, given: Mapping[str, Any]) -> tuple[str, ...]:
-        """The segments of its path, with the given values filled in.
+        """The segments of the act's path, with the given values filled in.
 
         >>> ACTS["thaw"].address({"agent": "Lyon/2"})
         ('agents', 'Lyon/2', 'thaw')

@@ -279,7 +279,7 @@ class Readiness:
         self._trouble: str | None = None
 
     async def check(self) -> None:
-        """Raise `StorageUnavailable` unless a change was committed within the last `MOMENT`."""
+        """Raise `StorageUnavailable` unless a change was committed within the last `MOMENT` seconds."""
         async with self._asking:
             if monotonic() >= self._until:
                 try:

@@ -129,10 +129,10 @@ def _corrections_of(transaction: Transaction, report: Report) -> list[ReportCorr
 def _put_aside(
     transaction: Transaction, row: StudyRow, report: Report, earlier: Sequence[Receipt], *, actor: str, at: str
 ) -> Refusal:
-    """Quarantine and log a report that differs from the accepted report of its agent and phase, which still counts.
+    """Quarantine and log a report that differs from the accepted report of its agent and phase.
 
-    The report must be acceptable in itself: reports on another plan, or with impossible numbers, are refused and not
-    stored.
+    The accepted report still counts. The new report must be acceptable in itself: a report on another plan, or with
+    impossible numbers, is refused and not stored.
     """
     standing = phases.standing(transaction, report.study, report.phase, report.agent)
     if report.plan != standing.plan:
