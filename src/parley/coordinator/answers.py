@@ -22,14 +22,14 @@ class Answer(Model):
 
 
 class Health(Answer):
-    """The process is running, whether or not it can store anything."""
+    """The answer to a liveness check: the process is running, whether or not it can store anything."""
 
     status: str
     version: str
 
 
 class Ready(Answer):
-    """A write that is made now would be durable."""
+    """The answer to a readiness check: a write that is made now would be durable."""
 
     status: str
 
@@ -91,7 +91,7 @@ class Reported(Answer):
 
 
 class Awaited(Answer):
-    """An agent whose report is awaited, with the people recruited and outcomes observed so far, if its site says so."""
+    """An agent whose report is awaited. Its site may send the numbers of people recruited and of outcomes observed."""
 
     agent: str
     since: str
@@ -130,7 +130,7 @@ class ChangedArm(Answer):
 
 
 class StudyStatus(StudyLine):
-    """The stage and settings of a study, and which agents it waits for since when."""
+    """The status of a study: its stage, its settings, which reports it waits for, and since when."""
 
     arm_names: list[str]
     agent_names: list[str]

@@ -259,7 +259,7 @@ class _Beside:
         return self
 
     def compare(self) -> None:
-        """Compare the pieces since the last comparison. Each is a whole token, so no character is split between two."""
+        """Compare the pieces written since the last comparison. Pieces are whole tokens, so no character is split."""
         self.hash.update(self._new)
         new = self._new.decode()
         self.same = self.same and self._text.startswith(new, self.place)

@@ -78,7 +78,7 @@ class Reading:
 
     @once
     def other_verdicts(self) -> tuple[OtherVerdict, ...]:
-        """The arms whose verdict by a guardrail would be another with the corrections, including stopped arms."""
+        """The arms on which a guardrail's verdict would differ with the corrections, including stopped arms."""
         trial, found = self.trial, []
         names = [outcome.name for outcome in trial.study.problem.outcomes]
         for guard in trial.guardrails if self.outcomes else ():
@@ -125,7 +125,7 @@ class Reading:
 
     @once
     def answers(self) -> dict[str, list[str]]:
-        """Agent -> the arms that would be its answer with the corrections; none for agents that left the study."""
+        """Agent -> the arms that would be its answer with the corrections; an empty list for agents that left."""
         study, left = self.trial.study, self.trial.leaves & self.trial.frozen
         return {
             agent: [arm for arm, kept in zip(study.arms, column, strict=True) if kept and agent not in left]

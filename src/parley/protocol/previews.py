@@ -437,7 +437,7 @@ def _floors(trial: Trial, frozen: list[str]) -> FloatArray:
 def _gaps(trial: Trial) -> FloatArray:
     """`(arm, agent)`: estimated distance of every arm to its agent's top-N boundary among the candidates.
 
-    NaN without data.
+    All values are NaN before the first decided phase.
     """
     state, top = trial.state, trial.study.problem.top
     if not state.counts.any():

@@ -103,7 +103,10 @@ def sensitivity(policy: Policy, phases: Sequence[Totals], arms: BoolArray, *, pr
 
 
 def foldable(policy: Policy) -> bool:
-    """Whether the phases may be replayed under other weights: without a horizon, if the guarantee allows any counts."""
+    """Whether the phases may be replayed under other weights.
+
+    The policy's guarantee must allow counts that it did not plan, and the study must have no horizon.
+    """
     return "site_counts" in policy.supports and policy.problem.horizon is None
 
 

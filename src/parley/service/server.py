@@ -62,7 +62,7 @@ def settle_memory() -> None:
 
 
 class _Orderly(uvicorn.Server):
-    """A server that ends long polls before it shuts down: it would cut each off, with a traceback in the log."""
+    """A server that ends long polls before it shuts down. uvicorn would cut off each, with a traceback in the log."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self.config.app.state.context.watch.stop()  # type: ignore[union-attr]

@@ -91,7 +91,7 @@ def authorize(
 
 @dataclass(frozen=True, kw_only=True)
 class TokenRow:
-    """A row of the table of tokens, which has the digest of the secret but not the secret."""
+    """A stored token: a row of the table of tokens, with the digest of the secret in place of the secret."""
 
     kid: str
     digest: str

@@ -293,7 +293,7 @@ class Readiness:
 
 
 class Service:
-    """Base class of an edge's background service in a running coordinator. It overrides the methods that it needs."""
+    """Base class of an edge's background service in a running coordinator; subclasses override what they need."""
 
     async def start(self) -> None:
         """Start, on the event loop, before the first request. Tasks that it starts must survive their own errors."""
@@ -448,7 +448,7 @@ class Call(Generic[Q, B]):
         return self.by.role is Role.VIEWER
 
     async def answer(self, work: Callable[[Transaction], T]) -> T:
-        """Run reading `work` whose answer may be large, when it is the token's turn. A string is finished JSON."""
+        """Read an answer, which may be large, when it is the token's turn. A string is taken as finished JSON."""
         finished: T = await self.context.read_for(self.by.kid, lambda transaction: self.finish(work(transaction)))
         return finished
 

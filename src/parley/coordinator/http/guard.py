@@ -72,7 +72,7 @@ class Operation(Endpoint):
 
     @property
     def route(self) -> Route:
-        """The Starlette route of this operation. It has no HEAD, which would never end for an endless stream."""
+        """The Starlette route of this operation. It refuses HEAD, which for an endless stream would never end."""
         route = Route(self.path, self._endpoint, name=self.name)
         route.methods = {self.method}
         return route

@@ -50,7 +50,7 @@ def _acts() -> Iterator[Operation]:
 
 
 def _results(path: str, handler: Any, answer: Any, roles: frozenset[Role] = UNBLINDED, **more: Any) -> Operation:
-    """Make the row of an operation that reads results, which by default viewers may not call."""
+    """Make the row of an operation that reads results; by default, viewers may not call it."""
     return _row("GET", path, handler, roles, answer=answer, results=True, **more)
 
 

@@ -134,7 +134,7 @@ def pulse(transaction: Transaction, only: str | None) -> tuple[int, int]:
 
 
 def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etags: ETags) -> answers.StudyStatus:
-    """The status of a study: its stage, its settings, and which agents it waits for since when."""
+    """The status of a study: its stage, its settings, which reports it waits for, and since when."""
     study, claim = studies.message(transaction, row), studies.claim(transaction, row)
     asked = phases.asked_agents(transaction, row.id, row.phase)
     reported = phases.reported_agents(transaction, row.id, row.phase)

@@ -68,7 +68,7 @@ def _found(
 ) -> Iterator[Row[*tuple[Any, ...]]]:
     """Yield stored records, filtered by kind and actor, until their total size exceeds `size`.
 
-    The first is the one after record `after`, or with `newest_first` the one before it.
+    The first record is the one after number `after`, or with `newest_first` the one before it.
     """
     order = log.c.sequence.desc() if newest_first else log.c.sequence
     query = select(log).where(log.c.stream == stream).order_by(order).limit(limit)

@@ -313,7 +313,7 @@ def reported_agents(transaction: Transaction, study: str, phase: int) -> dict[st
 
 
 def set_aside(transaction: Transaction, study: str, phase: int, agent: str) -> dict[str, str | None]:
-    """Digest of an agent's quarantined report in a phase -> why an administrator refused it; None if none did."""
+    """Digest of an agent's quarantined report in a phase -> why an administrator refused it; None if it was not refused."""
     here = and_(quarantine.c.study == study, quarantine.c.phase == phase, quarantine.c.agent == agent)
     rows = transaction.execute(select(quarantine.c.digest, quarantine.c.refused).where(here))
     return {row.digest: row.refused for row in rows}

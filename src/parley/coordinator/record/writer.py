@@ -130,7 +130,8 @@ def enact(
     """Write an event of a locked study and return the study's updated row; raises a refusal if it is not allowed.
 
     `state` and `states` are texts of the policy's states to store. `drafted` is the event's record, if it was made
-    before the transaction (`prepare`). `place` is the state of the event's agent, if it was read under the lock.
+    before the transaction (`prepare`). `place` is the state of the event's agent, if it was already read in this
+    transaction.
     """
     # Read under the lock: nothing on which the state machine decides may change before the event is written.
     before = _with_context(transaction, row, situation(transaction, row, agent_of(event), place), event)

@@ -284,7 +284,7 @@ def _computed(loaded: _Step) -> _Step:
 
 
 def closing_studies(transaction: Transaction) -> list[str]:
-    """The ids of studies that are closing: a step of their policy is due."""
+    """The ids of studies at stage `closing`, in which a step of the policy is due."""
     return [row.id for row in studies.find(transaction, stage=Stage.CLOSING, limit=1000)[0]]
 
 

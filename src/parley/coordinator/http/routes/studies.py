@@ -62,7 +62,7 @@ def read_study(body: NewStudyBody, settings: ServerSettings) -> StudyMessage:
 
 
 async def get_study(call: Call[None, None]) -> answers.StudyStatus:
-    """The status of a study: its stage, its settings, and which agents it waits for since when."""
+    """The status of a study: its stage, its settings, which reports it waits for, and since when."""
     visibility, etags = call.visibility, call.context.etags
 
     def work(transaction: Transaction) -> tuple[answers.StudyStatus, bool]:
