@@ -215,7 +215,7 @@ class Board(Answer):
 
 
 class Explained(Answer):
-    """The policy's evidence after a phase: an arm is ruled out when its score exceeds `line`.
+    """The policy's evidence after a phase: an arm is ruled out when its score reaches `line`.
 
     The means have the same intervals as in the findings after that phase.
     """

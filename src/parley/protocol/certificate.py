@@ -270,7 +270,7 @@ def _left_out(decision: Decision) -> Rows:
 
 
 def _empty_phases(trial: Trial, decisions: Sequence[Decision]) -> dict[str, int]:
-    """Agent -> in how many phases it reported none of its planned draws; agents without such a phase are left out."""
+    """Agent -> the number of phases in which it reported none of its planned draws; agents with 0 are left out."""
     found = np.zeros(len(trial.study.agents), dtype=np.int64)
     for decision in decisions:
         if decision.asked:

@@ -208,7 +208,7 @@ class CorrectionPreview(Message, tag="parley/correction-preview/1"):
 def with_cells(
     now: Report, cells: Mapping[int, Sequence[float]], asked: Sequence[int], *, zero_one: bool, counts_reason: str = ""
 ) -> Report:
-    """A report with other numbers for some arms, given by index: count, sum, and sum of squares.
+    """Copy a report with other numbers for some arms, given by index: count, sum, and sum of squares.
 
     For 0/1 rewards the sum of squares equals the sum, and need not be given. `asked` are the planned draws; if the
     counts differ from them, the report needs a reason, as any report does.

@@ -278,7 +278,10 @@ class Resumed(_Event, tag="parley/event/resumed/1"):
 
 
 class Disputed(_Event, tag="parley/event/disputed/1"):
-    """An agent has a receipt for a record that this log lacks, as after an old backup or a rewrite. It is paused."""
+    """An agent has a receipt for a record that this log lacks (restored from an old backup, or rewritten).
+
+    The study is paused.
+    """
 
     template: ClassVar[str] = "{0.agent} holds a receipt for record {0.sequence}, which this log does not contain"
     agent: str
@@ -301,7 +304,7 @@ class ResultsRead(_Event, tag="parley/event/results-read/1"):
 
 
 class Signed(_Event, tag="parley/event/signed/1"):
-    """A person signed, after entering the token again or signing in again.
+    """A person signed the study, after entering the token again or signing in again.
 
     The signature covers the log so far: the hash of its record includes the hash of the record before.
     """
@@ -313,7 +316,7 @@ class Signed(_Event, tag="parley/event/signed/1"):
 
 
 class Certified(_Event, tag="parley/event/certified/1"):
-    """The certificate was issued, and stored in the log that it is about."""
+    """The certificate was issued, and stored in the log of its study."""
 
     template: ClassVar[str] = "{0.certificate.samples:,} samples, {0.certificate.phases} phases"
     certificate: Certificate

@@ -58,7 +58,7 @@ def arms_fixed(study: StudyMessage) -> str | None:
 def weights_without(
     study: StudyMessage, frozen: Iterable[str], given: Mapping[str, Sequence[float]] | None = None
 ) -> Weights:
-    """The weights that a study gets without its frozen agents; `given` columns replace the computed ones.
+    """Compute the weights of a study without its frozen agents; `given` columns replace computed columns.
 
     >>> weights = ((0.5, 0.4, 0.2), (0.1, 0.4, 0.2), (0.4, 0.2, 0.6))
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x", "y", "z"), weights=weights, policy="evidence")

@@ -46,7 +46,7 @@ class Robustness(StrEnum):
 class Sensitivity:
     """The robustness of every agent's answer at each step of the weights.
 
-    For an agent without an answer, it is that of its best estimates.
+    For an agent without an answer, the arms with the best estimates are examined instead.
     """
 
     path: WeightPath

@@ -188,7 +188,7 @@ class Held(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """The part of an agent's report in a decided phase that a correction is checked against."""
+    """The facts about an agent's report in a decided phase with which a correction is compared."""
 
     plan: str  # digest of the phase's plan
     draws: tuple[int, ...]  # draws that the plan asked for
@@ -484,7 +484,7 @@ def _check_standing(here: Situation, report: Report, replaces: str, kind: str) -
 
 
 def _check_correction(here: Situation, event: ReportCorrected, kind: str) -> None:
-    """Refuse to correct a report that was not decided on, or that has changed since, and refuse impossible numbers."""
+    """Raise unless the corrected report was decided on and has not changed since, and the new numbers are possible."""
     report, counted, problem = event.report, here.counted, here.study.problem
     if report.study != here.id:
         raise illegal(here.stage, kind, f"it is of {report.study!r}, not of {here.id!r}")

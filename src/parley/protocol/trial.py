@@ -69,7 +69,7 @@ class Finding(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """A report in quarantine, which no administrator has accepted or refused yet, while another of its agent counts."""
+    """A quarantined report, neither accepted nor refused yet, whose agent has another report that counts."""
 
     phase: int
     agent: str

@@ -230,7 +230,7 @@ class _Seen:
         self.sent: set[str] = set()  # digests of quarantined reports, which are stored as they were sent
 
     def amended_after(self, receipts: Iterable[Proof]) -> Iterator[Amendment]:
-        """The amendments to reports of the agents that hold these receipts, whichever report a receipt is for."""
+        """The amendments to any report of the agents that hold these receipts."""
         mine = {receipt.agent for receipt in receipts if isinstance(receipt, Receipt)}
         yield from (found for found in self.amendments if found.agent in mine)
 

@@ -78,7 +78,7 @@ def problem(document: Mapping[str, Any], headers: Mapping[str, str] | None = Non
 
 
 def shielded(response: Response) -> Response:
-    """The response with the security headers that it does not set itself."""
+    """Add to a response the security headers that it does not set itself."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     return response

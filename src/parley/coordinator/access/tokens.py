@@ -37,7 +37,7 @@ FORM = re.compile(r"parley_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 
 
 class Role(StrEnum):
-    """The roles of tokens. Operations name the roles that may call them, mostly by the groups below."""
+    """The roles of tokens. Operations name the roles that may call them, mostly by a group such as `READERS`."""
 
     AGENT = "agent"  # an agent of one study, which acts only for itself
     VIEWER = "viewer"  # a blinded reader, who sees no means and no scores

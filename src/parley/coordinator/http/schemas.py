@@ -27,7 +27,7 @@ class NewStudyBody(Model):
 
 
 class EstimateBody(NewStudyBody):
-    """A study to estimate. With `power`, the smallest `max_samples` that has this power at this `gap` is found too."""
+    """A study to estimate. `power` also asks for the smallest `max_samples` that has this power at this `gap`."""
 
     power: Annotated[float, Meta(gt=0, lt=1)] | None = None
     gap: Annotated[float, Meta(ge=0)] | None = None
@@ -97,7 +97,7 @@ class StudyLogQuery(LogQuery, frozen=True, kw_only=True):
 
 
 class QuarantineQuery(LogQuery, frozen=True, kw_only=True):
-    """Which quarantined reports to list: only those `held`, only those that wait `beside` one that counts, or all."""
+    """Which quarantined reports to list: those that are `held`, those that wait `beside` one that counts, or all."""
 
     held: bool = False
     beside: bool = False

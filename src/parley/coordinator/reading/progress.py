@@ -200,7 +200,7 @@ def history(
 ) -> answers.History:
     """The results of decided phases after phase `after`, oldest first.
 
-    With `explain`, each has the policy's evidence, which takes long in a large study.
+    With `explain`, each phase has the policy's evidence, which takes long to compute for a large study.
     """
     study = studies.message(transaction, row)
     # Statuses as of now, not as of each phase: a dropped arm is listed with its present status.

@@ -127,7 +127,7 @@ def held_now(transaction: Transaction, row: StudyRow) -> dict[str, Held]:
 
 
 def pulse(transaction: Transaction, only: str | None) -> tuple[int, int]:
-    """The number of studies, and a counter that grows with every change to a study (or to `only` one)."""
+    """The number of studies, and a counter that grows with every change of one; `only` restricts both to one study."""
     query = select(func.count(), func.coalesce(func.sum(tables.studies.c.sequence), 0))
     found = transaction.execute(query if only is None else query.where(tables.studies.c.id == only)).one()
     return int(found[0]), int(found[1])

@@ -144,7 +144,7 @@ def _place(found: Row[*tuple[Any, ...]], report: Report | None, early: Between) 
 
 
 def counted(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> Counted | None:
-    """The part of an agent's report in a decided phase that a correction is checked against; None without a report."""
+    """The facts about an agent's report in a decided phase with which a correction is compared; None if it has none."""
     study, found = row.id, phase_row(transaction, row.id, phase)
     if found is None or found.decision is None or not receipts(transaction, study, phase, agent):
         return None
@@ -182,7 +182,7 @@ def asked_agents(transaction: Transaction, study: str, phase: int) -> set[str]:
 
 
 def reports_due(transaction: Transaction, ids: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Study -> how many agents its phase in progress asks, and study -> how many of these have reported."""
+    """Two maps by study: how many agents its phase in progress asks to draw, and how many of these have reported."""
 
     def count(table: Table) -> dict[str, int]:
         now = and_(table.c.study == studies_table.c.id, table.c.phase == studies_table.c.phase)
@@ -313,7 +313,7 @@ def reported_agents(transaction: Transaction, study: str, phase: int) -> dict[st
 
 
 def set_aside(transaction: Transaction, study: str, phase: int, agent: str) -> dict[str, str | None]:
-    """Digest of an agent's quarantined report in a phase -> why an administrator refused it; None if it was not refused."""
+    """Digest of an agent's quarantined report in a phase -> the reason why it was refused; None if it was not."""
     here = and_(quarantine.c.study == study, quarantine.c.phase == phase, quarantine.c.agent == agent)
     rows = transaction.execute(select(quarantine.c.digest, quarantine.c.refused).where(here))
     return {row.digest: row.refused for row in rows}

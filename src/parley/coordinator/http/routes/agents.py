@@ -74,7 +74,7 @@ async def _moved(context: Context, row: StudyRow, after: int, until: float) -> b
 
 
 async def put_report(call: Call[None, Report]) -> Response:
-    """Send the report of a phase. The first call gets a receipt with 201; the same body again gets it with 200."""
+    """Send the report of a phase. The first call returns the receipt with 201; a repeated call returns it with 200."""
     context, by, at = call.context, call.by.name, call.at
     report, known = call.body, known_receipt(call.headers.get("parley-receipt"))
     if (report.study, report.phase, report.agent) != (at.study, at.phase, at.agent):
