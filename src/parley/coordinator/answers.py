@@ -437,7 +437,7 @@ class Conduct(Answer):
     between_in_all: int
     ahead: list[int]  # per agent: people whom it assigned for a phase that has not begun, or never will
     ahead_in_all: int
-    unmasked: list[int]  # per agent: people of a masked study whose arm was shown there, by its reports
+    unmasked: list[int]  # per agent: people of a masked study whose arm its site has seen, by its reports
     unmasked_in_all: int
     acts: list[Act]  # oldest first; if there are very many, the latest
 

@@ -44,7 +44,7 @@ WITHDRAWN = (
 )
 IN_PART = phrase(" are missing from the reports: the guarantee holds only if this does not depend on their outcomes")
 SHARE = "{0} % of {1}"
-# Of several arms: "12 % of A, 3 % of B".
+# The shares of several arms, as in "12 % of A, 3 % of B".
 SHARES = [
     phrase(words, of=template)
     for template in (WITHDRAWN, phrase("{0}" + IN_PART), "{0}{1}")
@@ -107,7 +107,7 @@ def issue_certificate(
         guarantee += CORRECTED[len(trial.corrections) > 1].format(number(len(trial.corrections)))
     if study.problem.covariate is not None:
         guarantee = Translatable(ADJUSTED, guarantee, study.problem.covariate)
-    # The estimates, by far the largest part, already have None where there is no number.
+    # The estimates, by far the largest part, need no `_finite`: they already have None where there is no number.
     evidence = _finite(policy.certificate(state)) | {"guarantee": trial.guarantee} | _estimated(trial, phases)
     reread = reading(trial, phases) if trial.corrections else None
     # All sentences of the certificate that readers may want in their own language.

@@ -358,7 +358,7 @@ def _against_sharing(study: StudyMessage, noise: RewardModel, added: Scatter) ->
     # Bonferroni: every cell and every agent is tested, in two directions.
     line = math.log(2 * (added.scatter.size + len(study.agents))) - math.log(LEVEL)
     found: list[str] = []
-    # A group is compared with all others that share its scale. If every agent or cell has its own scale, none does.
+    # A group is compared with all others that share its scale. A scale of a single agent or cell has no others.
     for words, axes in ((REWARDS_SCATTER, (-2,)), ("{arm} at {agent} vary", ())):
         if len(shared) <= len(axes):
             continue

@@ -115,13 +115,13 @@ class Trial:
     settled: tuple[Settled, ...] = field(default=(), compare=False)  # the same phases; empty if `past` was not read
     corrections: tuple[ReportCorrected, ...] = field(default=(), compare=False)  # they affect no decision
     outcomes_past: tuple[tuple[Totals, ...], ...] = field(default=(), compare=False)  # [phase][outcome], like `past`
-    guards: tuple[GuardState, ...] | None = field(default=None, compare=False)  # after these phases, or None
+    guards: tuple[GuardState, ...] | None = field(default=None, compare=False)  # states after these phases, if computed
     verdicts: frozenset[Finding] = frozenset()  # findings of the guardrails that are in the log
     held: Mapping[str, Held] = field(default_factory=dict)  # agent -> its report that waits for an administrator
     refused: frozenset[str] = frozenset()  # digests of this phase's reports that an administrator refused
     asides: frozenset[Aside] = field(default=frozenset(), compare=False)  # only a replay knows them
     latest: Totals | None = field(default=None, compare=False)  # (arm, agent): totals of the last decided phase
-    against: Past | None = field(default=None, compare=False)  # what the means of reports are compared with
+    against: Past | None = field(default=None, compare=False)  # past means that reports are compared with
 
     @property
     def phase(self) -> int:

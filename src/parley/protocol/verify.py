@@ -87,7 +87,7 @@ class Amendment:
 
     phase: int
     agent: str
-    sequence: int  # number of the record that says so
+    sequence: int  # number of the record of the amendment or correction
     actor: str
     reason: str
 
@@ -119,7 +119,7 @@ class Read:
     phase: int
     operation: str  # the API operation that first showed the results
     at: str
-    sequence: int  # number of the record that says so
+    sequence: int  # number of this record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,7 +256,7 @@ class _Seen:
                 if isinstance(event, events.Certified):
                     self._check_certificate(event, before, made=made is not None)
                 if isinstance(event, events.AgentThawed | events.Cancelled | events.AskedAnew | events.ReportCorrected):
-                    self.certificate = None  # no longer in force: a blocked study that goes on gets another one
+                    self.certificate = None  # no longer in force: the study gets another certificate
         except UNREPLAYABLE as error:
             raise BrokenChain(
                 f"record {record.sequence} ({record.kind}) does not follow from the earlier ones: {error}"

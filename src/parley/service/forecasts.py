@@ -30,7 +30,7 @@ from parley.problem import IntArray
 from parley.protocol import Stage, StudyMessage
 from parley.text.translation import Translatable
 
-CACHED = 64  # forecasts
+CACHED = 64  # most forecasts in the cache
 
 
 async def estimate_study(call: Call[None, EstimateBody]) -> Estimated:

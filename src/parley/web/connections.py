@@ -34,7 +34,7 @@ except ModuleNotFoundError:  # Windows has no such limit
 
 Refuse = Callable[[int, str], Response]  # (status 400, 411 or 431, words) -> response
 END_OF_HEAD = re.compile(rb"\n\r?\n")  # as h11 finds it
-CONNECTIONS, SPARE = 4096, 128  # accepted at once; file descriptors reserved for files, databases and the like
+CONNECTIONS, SPARE = 4096, 128  # most connections at once; file descriptors reserved for files, databases and the like
 GRACE = 5  # seconds for requests in progress when stopping
 
 
@@ -105,7 +105,7 @@ class Waiting:
 
     unfinished: OrderedDict[LimitedConnection, None] = field(default_factory=OrderedDict)  # the request is incomplete
     unread: OrderedDict[LimitedConnection, None] = field(default_factory=OrderedDict)  # the client is not reading
-    count: int = 0  # of all open connections
+    count: int = 0  # number of open connections
 
 
 class LimitedParser(h11.Connection):
@@ -113,7 +113,7 @@ class LimitedParser(h11.Connection):
 
     limits: ConnectionLimits
     refusal: tuple[int, str] = (400, "this is no HTTP request")
-    method = b""  # of the last request
+    method = b""  # method of the last request
 
     @classmethod
     def of(cls, limits: ConnectionLimits) -> LimitedParser:

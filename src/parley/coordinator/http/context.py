@@ -151,7 +151,7 @@ class Pool:
             self._places = self._places or Semaphore(self._at_once, fast_acquire=True)
             queue = self._queues.setdefault(key, Lock(fast_acquire=True))
             try:
-                # First the token's own queue: while a token waits there, it takes no place that others could use.
+                # First the token's own queue: while a token waits there, it takes no slot that others could use.
                 async with queue, self._places:
                     yield
             finally:

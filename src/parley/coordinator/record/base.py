@@ -128,7 +128,7 @@ class RecordCache:
         ] = Cache(24, weigh=lambda found: found[0].size, heaviest=1_000_000)
         self.scatters: Cache[PhaseKey, tuple[Scatter, ...]] = Cache(24)
         self.warnings: Cache[PhaseKey, tuple[str, ...]] = Cache(24)
-        self.pasts: Cache[PhaseKey, tuple[Past | None]] = Cache(24)  # the key has the phase's start, not a digest
+        self.pasts: Cache[PhaseKey, tuple[Past | None]] = Cache(24)  # the key has `opened_at`, not a digest
         self.decisions: Cache[PhaseKey, tuple[IntArray, IntArray, bool]] = Cache(48)
         self.totals: Cache[PhaseKey, Totals] = Cache(500, weigh=lambda totals: totals.counts.size, heaviest=2_000_000)
         # The key also has the slice of agents. The size is limited, as estimates keep every phase's data of every cell.

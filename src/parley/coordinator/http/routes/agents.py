@@ -85,7 +85,7 @@ async def put_report(call: Call[None, Report]) -> Response:
 
     try:
         accepted: Accepted = await call.change(work, study=call.study)
-    except Refusal as refusal:  # the reason is not counted: viewers may not know that a report is held
+    except Refusal as refusal:  # the metric does not say why: viewers may not know that a report is held
         context.metrics.reports.labels("refused").inc()
         if refusal.slug == "report-conflict":
             # This refusal reveals that a guess is wrong, and by the digest which guess is right: it counts as a read.
