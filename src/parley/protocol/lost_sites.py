@@ -10,7 +10,7 @@ question has a share of delta that was fixed before the study began. The shares 
 can be changed sum to at most 1 (`share_of_delta`). So the chance that *any* of them is ever answered wrongly is at most
 delta, and so is the chance for the question that was picked. The original question has a delta of its own. So a study
 that may be re-weighed at any time answers its last question wrongly with a chance of at most 2 delta.
-`docs/changes.md` has the proof, and says how many more samples this costs.
+`docs/changes.md` has the proof and says what this costs.
 """
 
 import math

@@ -9,8 +9,8 @@ is the act that was seen. A preview decides nothing.
   agents n with weight w[n, m]; if n draws no more, its share of the variance stays w[n, m]^2 scale^2 / counts[k, n] for
   ever, however much the others draw. The preview shows both ways to continue: keep the question, or re-weigh it without
   the frozen agents.
-- `reweigh_preview`, `thaw_preview`, `open_arm_preview`, `withdraw_arm_preview` and `early_close_preview` show the other
-  acts.
+- `reweigh_preview`, `thaw_preview`, `open_arm_preview`, `withdraw_arm_preview` and `early_close_preview` preview the
+  other acts.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 A study is at one `Stage`. `TRANSITIONS` says which events are possible at which stage and where they may lead. No stage
 changes in any other way, and the picture in docs/audit.md is made from that table (`picture()`). The table alone cannot
-tell whether *this* report of *this* agent may come: that is what `admit` decides, by rules that are functions below.
+tell whether *this* report of *this* agent may come: that is what `admit` decides, by rules that are functions here.
 
 `admit` is pure and needs little: a `Situation` holds the part of a study on which the decision depends. It can be
 computed from a replayed trial, and also from three rows of a database. So the coordinator, before it writes an event,

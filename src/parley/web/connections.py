@@ -8,7 +8,7 @@ body is parsed.
 h11 has no timeouts, and uvicorn keeps an answer in memory until the client has read it. Here a connection is closed if
 its request is not complete in time, or if the client does not read the answer in time. If there are too many
 connections, the one that has been in the middle of a request for longest is closed first. A reverse proxy does the
-same, but these limits protect a server without one, too. The coordinator and the service of a site share them.
+same, but these limits protect a server without one, too. The coordinator and a site's service share them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The context of handlers: one running coordinator, and one call that passed the guard.
 
-A coordinator has its clock, its limits, its watch over the studies that requests wait for, and its services of edges.
+A coordinator has a clock, limits, a `Watch` that notifies requests of changed studies, and the services of edges.
 
 Each token's requests and work in progress are counted here, per process, in memory, on the event loop. A caller who
 exceeds a limit learns when to try again.

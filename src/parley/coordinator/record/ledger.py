@@ -1,7 +1,7 @@
 """Read the log from the database: records of a study's chain, or of the server's own. `writer` appends them.
 
 Time stamps of a log's head are stored outside of the log, as rows of `documents`, so that backups contain them too.
-They do not follow from the log; the audit checks that the records that they name are in the log.
+No record says which stamps exist, but the audit checks that the log has the records that the stamps name.
 """
 
 from collections import deque
