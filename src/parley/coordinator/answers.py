@@ -22,14 +22,14 @@ class Answer(Model):
 
 
 class Health(Answer):
-    """The process is running, whether or not it can store anything."""
+    """The answer to a liveness check: the process is running, whether or not it can store anything."""
 
     status: str
     version: str
 
 
 class Ready(Answer):
-    """A write that is made now would be durable."""
+    """The answer to a readiness check: a write that is made now would be durable."""
 
     status: str
 
@@ -71,7 +71,7 @@ class ListedStudy(StudyLine):
     """A study in the list of studies, with the reports that its phase in progress asks for."""
 
     asked: int  # agents that the phase in progress asks to draw
-    reported: int  # agents of these that have reported
+    reported: int  # how many of these agents have reported
 
 
 class Studies(Answer):
@@ -91,7 +91,7 @@ class Reported(Answer):
 
 
 class Awaited(Answer):
-    """An agent whose report is awaited, with the people recruited and outcomes observed so far, if its site says."""
+    """An agent whose report is awaited. Its site may send the numbers of people recruited and of outcomes observed."""
 
     agent: str
     since: str
@@ -130,7 +130,7 @@ class ChangedArm(Answer):
 
 
 class StudyStatus(StudyLine):
-    """The stage of a study, and the agents that it waits for, with the time since when."""
+    """The status of a study: its stage, its settings, which reports it waits for, and since when."""
 
     arm_names: list[str]
     agent_names: list[str]
@@ -138,14 +138,14 @@ class StudyStatus(StudyLine):
     descriptions: dict[str, str]  # key of the study file -> a sentence, for every setting that is not the default
     guarantee: str
     extent: str  # the planned number of looks and the largest number of samples, if known in advance; may be empty
-    together: bool  # all agents give one joint answer: none is final before every agent is settled
+    together: bool  # the agents are answered jointly: no answer is final before every agent is settled
     rates: bool  # rewards are 0 or 1: means are shown in per cent
     warnings: list[str]  # assumptions that the data contradict; empty for blinded readers
     asked: int
     reported: list[Reported]
     missing: list[Awaited]
     frozen: list[FrozenAgent]
-    end: str  # the worst end of any agent: decided, accepted, exhausted, blocked, cancelled; or open
+    end: str  # how the worst of all agents' questions ended: decided, accepted, exhausted, blocked, cancelled or open
     reweighed: ReweighedStudy | None
     closed_arms: list[str]  # dormant or withdrawn arms, which are no agent's candidates
     changed_arms: list[ChangedArm]
@@ -173,7 +173,7 @@ class EstimatedRegret(Answer):
 
 
 class RegretStanding(Answer):
-    """Progress of a study with a horizon. Blinded readers, and everybody before any data, get `horizon` and `left`."""
+    """Progress of a study with a horizon. Without data, and for blinded readers, only `horizon` and `left` are set."""
 
     horizon: int | str
     left: list[int]  # each agent's draws until the horizon
@@ -215,7 +215,7 @@ class Board(Answer):
 
 
 class Explained(Answer):
-    """The policy's evidence after a phase: an arm is ruled out when its score passes the line.
+    """The policy's evidence after a phase: an arm is ruled out when its score reaches `line`.
 
     The means have the same intervals as in the findings after that phase.
     """
@@ -263,7 +263,7 @@ class History(Answer):
 
 
 class Measured(Answer):
-    """An estimate, its interval that holds jointly and at every phase, and its usual interval; null without data."""
+    """An estimate with its interval that holds jointly and at every phase, and its usual one; all null without data."""
 
     estimate: float | None
     low: float | None
@@ -294,7 +294,7 @@ class AgentFound(Answer):
 
 
 class ChangeFound(Answer):
-    """A test for differences that change between phases: the pair of arms whose phases agree least.
+    """The result of a test for differences that change between phases, for the pair of arms whose phases agree least.
 
     The test is not part of the guarantee.
     """
@@ -374,14 +374,14 @@ class WeightStep(Answer):
 
 
 class AgentSensitivity(Answer):
-    """An agent's answer, or its best estimates if it has none, under other weights."""
+    """How an agent's answer, or its best estimates if it has none, depends on the weights."""
 
     agent: str
     arms: list[str]
     answered: bool  # whether these arms are the agent's answer, as in the certificate
     stated: float  # the value on the axis that stands for the study's own weights
-    low: float | None  # from here to `high` the answer holds for all agents and readers at once; null: nowhere
-    high: float | None
+    low: float | None  # lowest value of the range in which the answer holds for all agents and readers; null: no range
+    high: float | None  # highest value of that range
     steps: list[WeightStep]
 
 
@@ -437,7 +437,7 @@ class Conduct(Answer):
     between_in_all: int
     ahead: list[int]  # per agent: people whom it assigned for a phase that has not begun, or never will
     ahead_in_all: int
-    unmasked: list[int]  # per agent: people of a masked study whose arm was shown there, by its reports
+    unmasked: list[int]  # per agent: people of a masked study whose arm its site has seen, by its reports
     unmasked_in_all: int
     acts: list[Act]  # oldest first; if there are very many, the latest
 
@@ -582,7 +582,7 @@ class Verified(Answer):
 
 
 class WantedPower(Answer):
-    """The smallest budget with the wanted power if every gap is `gap`; null with a `reason` if there is none."""
+    """The smallest budget with the wanted power if every gap is `gap`. If none has it, `reason` says why."""
 
     wanted: float
     gap: float
@@ -609,7 +609,7 @@ class Estimated(Answer):
 
 
 class Forecast(Answer):
-    """What a study still needs, by simulation. `state`: none (before the first decision), computing or ready."""
+    """A forecast of what a study still needs. `state` is none (before the first decision), computing or ready."""
 
     study: str
     state: str

@@ -1,6 +1,8 @@
-"""Times as text, for people to read. No decision depends on them: `tests/coordinator/test_promise_08_clocks.py`.
+"""Times as text, for people to read.
 
-`http.context` has the clock itself. Everything below is given a time, or a clock that tests may set.
+No decision depends on them (`tests/coordinator/test_promise_08_clocks.py` checks this).
+
+The clock itself is in `http.context`. The layers below it are given a time, or a clock that tests may set.
 """
 
 import re

@@ -75,7 +75,10 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusal(Exception):
-    """A problem to answer with. Raised in a transaction it undoes the transaction; returned, it keeps the writes."""
+    """A problem that is the answer to a request. If `work` of a transaction raises it, the transaction is undone.
+
+    If `work` returns it instead, the transaction is committed.
+    """
 
     def __init__(self, slug: str, detail: str, *, headers: dict[str, str] | None = None, **extra: Any) -> None:
         super().__init__(detail)

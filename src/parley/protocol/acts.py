@@ -3,7 +3,8 @@
 A row names the act, who may perform it, its path, its request body (`body`), its preview (`preview`, a pure function of
 the trial), the event that it becomes, and the sentences shown before and after it. Each driver derives its own part:
 `coordinator.http.routes.administration` the operation, `cli.admin_changes` the command, and
-`dashboard.pages.administration` form and confirmation. OpenAPI and the tables of docs/api.md follow from the operation.
+`dashboard.pages.administration` the form and its confirmation. OpenAPI and the tables of docs/api.md follow from the
+operation.
 
 An act that has a preview is carried out only if the same principal saw that preview before and the preview is still
 accurate. The body confirms it by its digest, which the log keeps.
@@ -59,7 +60,7 @@ class ReasonBody(Model):
 
 
 class ConfirmBody(ReasonBody):
-    """The reason, and in `preview` the digest of the preview: if the preview changed since, the act is refused."""
+    """The reason, and in `preview` the digest of the preview: if the preview has changed, the act is refused."""
 
     preview: Digest
 
@@ -71,7 +72,7 @@ class FreezeBody(ConfirmBody):
 
 
 class ColumnsBody(Model):
-    """The weights to use, by agent: one weight for every agent's reward in its mix. Other columns are normalized."""
+    """Agent -> the weights of all agents' rewards in its mix. The weights of other agents are only normalized."""
 
     columns: Columns = msgspec.field(default_factory=dict)
 
@@ -175,7 +176,7 @@ class Act:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of the placeholders in its path, such as `agent`."""
+        """The names of the placeholders in the act's path, such as `agent`."""
         return tuple(PART.findall(self.path))
 
     @property
@@ -194,7 +195,7 @@ class Act:
         return "report" in self.fields and self.fields["report"].type is Report
 
     def address(self, given: Mapping[str, Any]) -> tuple[str, ...]:
-        """The segments of its path, with the given values filled in.
+        """The segments of the act's path, with the given values filled in.
 
         >>> ACTS["thaw"].address({"agent": "Lyon/2"})
         ('agents', 'Lyon/2', 'thaw')

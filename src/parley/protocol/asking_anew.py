@@ -84,7 +84,7 @@ def reweigh(trial: Trial, weights: Weights) -> Anew:
 def _delta_without(trial: Trial, withdrawn: Collection[str]) -> float:
     """The delta that the question with the current weights may spend once some arms are withdrawn.
 
-    The weights keep the share of delta that they got when they were set: freezing or thawing since then changed none.
+    The weights keep the share of delta that they got when they were set, even if agents were frozen or thawed since.
     """
     origin, count = trial.claim.problem, len(trial.study.arms)
     if trial.study.weights == trial.claim.weights:
@@ -96,8 +96,8 @@ def _delta_without(trial: Trial, withdrawn: Collection[str]) -> float:
 def open_arm(trial: Trial, arm: str) -> Anew:
     """Make a dormant or withdrawn arm a candidate of every agent.
 
-    No bet was made on a dormant arm, since it was not drawn, so its wealth is 1. All draws of an arm that had been
-    withdrawn count again.
+    A dormant arm was never drawn, so no bet was made on it and its wealth is 1. All earlier draws of a withdrawn arm
+    count again.
     """
     closed = trial.study.problem.dormant
     if arm not in closed:
@@ -130,7 +130,7 @@ def stop_arm(trial: Trial, found: Finding) -> Anew:
 
 
 def finding_event(trial: Trial, found: Finding) -> Anew | GuardrailNoted:
-    """Act on a guardrail's finding: return the trial without a stopped arm, or for any other verdict a note to log."""
+    """Act on a guardrail's finding. Returns the changed trial if an arm is stopped, else the event to log."""
     if found.verdict == "stopped":
         return stop_arm(trial, found)
     return GuardrailNoted(

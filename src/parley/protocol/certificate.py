@@ -1,4 +1,4 @@
-"""The certificate of a study: the coordinator issues it at the end, and verifying the log computes it again."""
+"""The certificate of a study: the coordinator issues it at the end, and verification recomputes it from the log."""
 
 import math
 from collections import Counter
@@ -44,7 +44,7 @@ WITHDRAWN = (
 )
 IN_PART = phrase(" are missing from the reports: the guarantee holds only if this does not depend on their outcomes")
 SHARE = "{0} % of {1}"
-# Of several arms: "12 % of A, 3 % of B".
+# The shares of several arms, as in "12 % of A, 3 % of B".
 SHARES = [
     phrase(words, of=template)
     for template in (WITHDRAWN, phrase("{0}" + IN_PART), "{0}{1}")
@@ -107,7 +107,7 @@ def issue_certificate(
         guarantee += CORRECTED[len(trial.corrections) > 1].format(number(len(trial.corrections)))
     if study.problem.covariate is not None:
         guarantee = Translatable(ADJUSTED, guarantee, study.problem.covariate)
-    # The estimates, by far the largest part, already have None where there is no number.
+    # The estimates, by far the largest part, need no `_finite`: they already have None where there is no number.
     evidence = _finite(policy.certificate(state)) | {"guarantee": trial.guarantee} | _estimated(trial, phases)
     reread = reading(trial, phases) if trial.corrections else None
     # All sentences of the certificate that readers may want in their own language.
@@ -177,7 +177,7 @@ def corrections_of(trial: Trial, corrected_in: Sequence[int]) -> tuple[Correctio
 
 
 def reading(trial: Trial, phases: Sequence[Totals] | None = None) -> dict[str, Any]:
-    """The section `with_corrections` of a certificate; trials in progress show it too."""
+    """Make the section `with_corrections` of a certificate, which is also shown while a study is in progress."""
     found = read_anew(trial, phases)
     anew = replace(trial, state=found.after)
     evidence = _finite(trial.policy.certificate(found.after)) | _estimated(anew, found.phases)
@@ -219,7 +219,7 @@ def _never_counted(trial: Trial, decisions: Sequence[Decision]) -> int:
 
 
 def _unmasked(decisions: Sequence[Decision]) -> dict[str, int]:
-    """Agent -> the number of people whose arm was unmasked there; agents without any are left out."""
+    """Agent -> the number of people whose arm was unmasked at its site; agents with 0 are left out."""
     found = Counter[str]()
     for one in decisions:
         found.update(one.unmasked or {})
@@ -243,7 +243,10 @@ def _privacy(rho: float | None, reported: Sequence[Decision | Report], released:
 
 
 def _drawn(trial: Trial, phases: Sequence[Totals]) -> int:
-    """The number of draws in decided phases; summed over phases, as a re-weighed study's state may lack the last."""
+    """The number of draws in decided phases.
+
+    If the question was changed, the phases are summed: the policy's state may lack the last phase.
+    """
     if trial.origin is None or not phases:
         return int(trial.state.counts.sum())
     return int(sum(totals.everybody.counts.sum() for totals in phases))
@@ -267,7 +270,7 @@ def _left_out(decision: Decision) -> Rows:
 
 
 def _empty_phases(trial: Trial, decisions: Sequence[Decision]) -> dict[str, int]:
-    """Agent -> in how many phases it reported none of its planned draws; agents without such a phase are left out."""
+    """Agent -> the number of phases in which it reported none of its planned draws; agents with 0 are left out."""
     found = np.zeros(len(trial.study.agents), dtype=np.int64)
     for decision in decisions:
         if decision.asked:
@@ -311,7 +314,7 @@ def _added(missing: Sequence[Rows]) -> Rows:
 def _finite(value: Any) -> Any:
     """Replace numbers that JSON cannot represent by None: an interval without data is infinite.
 
-    Changes lists and dictionaries in place, because a copy may take tens of megabytes; callers pass their own.
+    Changes lists and dictionaries in place, because a copy may take tens of megabytes: nobody else may use them.
     """
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):

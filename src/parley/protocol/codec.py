@@ -101,7 +101,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
-        """Read a document that `to_json` wrote; any other raises an `InvalidInput` that names the path."""
+        """Read a document that `to_json` wrote; any other document raises an `InvalidInput` that names the path."""
         # Checked first: `msgspec` accepts text and numbers that a database or the canonical text cannot hold.
         for where, found, allowed in unwritable(document):
             raise InvalidInput(where or cls._label(), found=found, allowed=allowed)
@@ -149,7 +149,7 @@ _BUILDING = threading.Lock()
 
 
 def unbuilt_structs() -> list[type[msgspec.Struct]]:
-    """The struct types, of this package or derived from its types, that `build_structs` has not processed yet."""
+    """All struct types, except those of `msgspec` itself, that `build_structs` has not processed yet."""
     found, waiting = [], [msgspec.Struct]
     while waiting:
         for kind in waiting.pop().__subclasses__():
@@ -227,7 +227,7 @@ def sha256_of(texts: Iterable[str]) -> str:
 
 
 def digest_if_written(document: Any, text: str, start: int, stop: int) -> str | None:
-    """The digest of a document if `text[start:stop]` is its canonical text, else None; builds no second text.
+    """The digest of a document if `text[start:stop]` is its canonical text, else None; builds no copy of it.
 
     >>> digest_if_written({"a": 1}, '[{"a":1}]', 1, 8) == digest({"a": 1})
     True
@@ -259,7 +259,7 @@ class _Beside:
         return self
 
     def compare(self) -> None:
-        """Compare the pieces that are new. Each is a whole token, so no character is split between two comparisons."""
+        """Compare the pieces written since the last comparison. Pieces are whole tokens, so no character is split."""
         self.hash.update(self._new)
         new = self._new.decode()
         self.same = self.same and self._text.startswith(new, self.place)

@@ -37,7 +37,7 @@ WITHOUT_ERROR = phrase(STANDS + ". It has no error probability: ")
 
 
 class OtherPhase(Message, tag="parley/other-phase/1"):
-    """An arm of an agent that would have been dropped in another phase or not at all, or only with the corrections."""
+    """An arm for which the corrections would change when, or whether, an agent drops it."""
 
     agent: str
     arm: str
@@ -46,7 +46,7 @@ class OtherPhase(Message, tag="parley/other-phase/1"):
 
 
 class OtherVerdict(Message, tag="parley/other-verdict/1"):
-    """An arm on which a guardrail would have reached another verdict."""
+    """An arm on which a guardrail would have reached another verdict with the corrections."""
 
     guardrail: str
     arm: str
@@ -78,7 +78,7 @@ class Reading:
 
     @once
     def other_verdicts(self) -> tuple[OtherVerdict, ...]:
-        """The arms on which a guardrail would have reached another verdict, including arms that were stopped."""
+        """The arms on which a guardrail's verdict would differ with the corrections, including stopped arms."""
         trial, found = self.trial, []
         names = [outcome.name for outcome in trial.study.problem.outcomes]
         for guard in trial.guardrails if self.outcomes else ():
@@ -97,9 +97,9 @@ class Reading:
 
     @property
     def would_change(self) -> dict[str, str]:
-        """Agent -> whether its answer would change.
+        """Agent -> whether its answer would change with the corrections: "yes", "undecided" or "no".
 
-        "yes": another answer, or an answer where there was none; "undecided": no answer any more; or "no".
+        "yes" means another answer, or an answer where there was none. "undecided" means that the answer would be lost.
         """
         study, top = self.trial.study, self.trial.study.problem.top
         had, has = (state.active.sum(axis=0) <= top for state in (self.before, self.after))
@@ -110,7 +110,7 @@ class Reading:
 
     @property
     def other_phases(self) -> tuple[OtherPhase, ...]:
-        """The arms that would have been dropped in another phase, or not at all."""
+        """The arms for which the corrections would change when, or whether, an agent drops them."""
         study, before, after = self.trial.study, self.before.dropped_in, self.after.dropped_in
         return tuple(
             OtherPhase(
@@ -125,7 +125,7 @@ class Reading:
 
     @once
     def answers(self) -> dict[str, list[str]]:
-        """Agent -> the arms that would be its answer with the corrections; none for agents that left the study."""
+        """Agent -> the arms that would be its answer with the corrections; an empty list for agents that left."""
         study, left = self.trial.study, self.trial.leaves & self.trial.frozen
         return {
             agent: [arm for arm, kept in zip(study.arms, column, strict=True) if kept and agent not in left]
@@ -146,7 +146,7 @@ class Reading:
 
 
 def read_anew(trial: Trial, phases: Sequence[Totals] | None = None) -> Reading:
-    """Replay the decided phases with and without the trial's corrections; `phases` are its own unless given."""
+    """Replay the decided phases with and without the trial's corrections; `phases` are by default the trial's."""
     decided = tuple(trial.past or () if phases is None else phases)
     corrected, agents = list(decided), trial.study.agents
     for report in (event.report for event in trial.corrections):
@@ -171,7 +171,7 @@ def _corrected_outcomes(trial: Trial) -> tuple[tuple[Totals, ...], ...]:
 
 
 class CorrectedCell(Message, tag="parley/corrected-cell/1"):
-    """An arm that a correction changes: count, sum and sum of squares, each before and after."""
+    """An arm whose numbers a correction changes: count, sum and sum of squares, each before and after."""
 
     arm: str
     counts: tuple[int, int]
@@ -208,7 +208,7 @@ class CorrectionPreview(Message, tag="parley/correction-preview/1"):
 def with_cells(
     now: Report, cells: Mapping[int, Sequence[float]], asked: Sequence[int], *, zero_one: bool, counts_reason: str = ""
 ) -> Report:
-    """A report with other numbers for some arms, given by index: count, sum, and sum of squares.
+    """Copy a report with other numbers for some arms, given by index: count, sum, and sum of squares.
 
     For 0/1 rewards the sum of squares equals the sum, and need not be given. `asked` are the planned draws; if the
     counts differ from them, the report needs a reason, as any report does.
@@ -235,7 +235,10 @@ def with_cells(
 
 
 def correction_of(trial: Trial, report: Report) -> ReportCorrected:
-    """Make the event that corrects the report that counts now. Its reason is empty, and `admit` has not checked it."""
+    """Make the event by which `report` replaces the report that counts now; `admit` has not checked it yet.
+
+    Its reason is still empty.
+    """
     probe = ReportCorrected(report=report, replaces="", reason="", consequences="")
     counted = trial.before(probe).counted
     return probe if counted is None else msgspec.structs.replace(probe, replaces=counted.digest)

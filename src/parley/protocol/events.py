@@ -89,7 +89,7 @@ class ReportQuarantined(_OfReport, tag="parley/event/report-quarantined/1"):
 
 
 class ReportAmended(_OfReport, tag="parley/event/report-amended/1"):
-    """An administrator replaced an accepted report before the phase was decided, or accepted one that was held."""
+    """An administrator replaced an accepted report before its phase was decided, or accepted a held report."""
 
     replaces: Annotated[str, described("Digest of the accepted report; empty if one is held.")]
     reason: str
@@ -278,7 +278,10 @@ class Resumed(_Event, tag="parley/event/resumed/1"):
 
 
 class Disputed(_Event, tag="parley/event/disputed/1"):
-    """An agent has a receipt for a record that this log lacks (an old backup, or a rewrite). The study is paused."""
+    """An agent has a receipt for a record that this log lacks (restored from an old backup, or rewritten).
+
+    The study is paused.
+    """
 
     template: ClassVar[str] = "{0.agent} holds a receipt for record {0.sequence}, which this log does not contain"
     agent: str
@@ -301,7 +304,7 @@ class ResultsRead(_Event, tag="parley/event/results-read/1"):
 
 
 class Signed(_Event, tag="parley/event/signed/1"):
-    """A person signed, after entering the token again or signing in again.
+    """A person signed the study, after entering the token again or signing in again.
 
     The signature covers the log so far: the hash of its record includes the hash of the record before.
     """
@@ -313,7 +316,7 @@ class Signed(_Event, tag="parley/event/signed/1"):
 
 
 class Certified(_Event, tag="parley/event/certified/1"):
-    """The certificate was issued, and stored in the log that it is about."""
+    """The certificate was issued, and stored in the log of its study."""
 
     template: ClassVar[str] = "{0.certificate.samples:,} samples, {0.certificate.phases} phases"
     certificate: Certificate
@@ -324,7 +327,7 @@ class Certified(_Event, tag="parley/event/certified/1"):
         return self.certificate.text.join(self._ends)
 
     def is_written(self, text: str) -> bool:
-        """Whether `text` is this event's canonical text; does not build that, since a certificate may have 60 MB."""
+        """Whether `text` is this event's canonical text. Builds no copy of it, since a certificate may have 60 MB."""
         front, back = self._ends
         within = text.startswith(front) and text.endswith(back)
         return within and self.certificate.is_written(text, len(front), len(text) - len(back))

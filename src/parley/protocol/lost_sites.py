@@ -2,15 +2,15 @@
 
 A frozen agent leaves the mix: the other weights of every column that weighs it are normalised again, or an
 administrator gives other weights. A frozen agent's own column stays as it was. Where that column weighs a frozen agent
-(mostly itself), the question is dropped and the agent has *left*, unless weights are given for it too. The policy's
-state is then the fold of all recorded phases under the new weights, by the same pure policy.
+(usually itself), the question is dropped and the agent has *left*, unless weights are given for it too. The policy's
+state is then computed again from all recorded phases, under the new weights.
 
 The person who re-weighs may have seen the rewards, and may have tried any number of other weights on them. So each
 question has a share of delta that was fixed before the study began. The shares of all questions to which the original
 can be changed sum to at most 1 (`share_of_delta`). So the chance that *any* of them is ever answered wrongly is at most
 delta, and so is the chance for the question that was picked. The original question has a delta of its own. So a study
 that may be re-weighed at any time answers its last question wrongly with a chance of at most 2 delta.
-`docs/changes.md` has the proof, and what it costs.
+`docs/changes.md` has the proof and says what this costs.
 """
 
 import math
@@ -58,7 +58,7 @@ def arms_fixed(study: StudyMessage) -> str | None:
 def weights_without(
     study: StudyMessage, frozen: Iterable[str], given: Mapping[str, Sequence[float]] | None = None
 ) -> Weights:
-    """The weights that a study gets without its frozen agents; `given` columns replace the computed ones.
+    """Compute the weights of a study without its frozen agents; `given` columns replace computed columns.
 
     >>> weights = ((0.5, 0.4, 0.2), (0.1, 0.4, 0.2), (0.4, 0.2, 0.6))
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x", "y", "z"), weights=weights, policy="evidence")
@@ -106,7 +106,7 @@ def _remaining(study: StudyMessage, places: list[int]) -> list[FloatArray | None
 
 
 def _same(one: FloatArray, other: FloatArray | None) -> bool:
-    """Whether two columns are equal up to rounding, and so the same question: callers keep the computed column."""
+    """Whether two columns are equal up to rounding and so ask the same question; False if `other` is None."""
     return other is not None and np.allclose(one, other, rtol=0, atol=ROUNDING)
 
 
@@ -134,12 +134,12 @@ def _decimals(column: FloatArray) -> int | None:
 def share_of_delta(
     study: StudyMessage, weights: Weights, frozen: Iterable[str], withdrawn: Collection[str] = ()
 ) -> float:
-    """The share of the delta of the `study` as created that a question with these weights may spend.
+    """The share of delta that a question with these weights may spend. `study` is the study as created.
 
     `withdrawn` are the arms that the question leaves out. The original question has a delta of its own. All other
-    questions share a second delta of the same size, by their description: which agents were lost, which columns were
-    given, and with how many decimals. A shorter description has a larger share. The description depends neither on
-    data nor on how often anybody looked at them.
+    questions divide a second delta of the same size among them. The share of each depends on its description: which
+    agents were lost, which columns were given, and with how many decimals. A shorter description has a larger share.
+    The description depends neither on data nor on how often anybody looked at them.
 
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x", "y"), weights=((1, 0.5), (0, 0.5)), policy="wcpe")
     >>> share_of_delta(study, study.weights, [])
@@ -163,7 +163,7 @@ def share_of_delta(
     lost = math.comb(count, len(places))
     if not given:
         return LOSSES * _one_of_many(len(places)) / lost if places else 1.0
-    # One over the share of: which agents, how many distinct columns, and which agent has which column.
+    # The inverse of the share for: which agents have given columns, how many columns differ, and who has which one.
     columns = {tuple(np.round(column, DECIMALS).tolist()) for column in given}
     who: int = count * math.comb(count, len(given)) * 2 ** len(columns) * len(columns) ** len(given)
     share: float = (1 - LOSSES) * _one_of_many(len(places) + 1) / (lost * who)
@@ -182,7 +182,10 @@ def share_of_delta(
 
 
 def extent_of(study: StudyMessage, *, anew: bool) -> str:
-    """A sentence on the looks and samples that a question may take; `anew` adds a note that the question changed."""
+    """A sentence on the looks and samples that a question may take; "" if the policy states no limits.
+
+    With `anew`, the sentence says that these numbers are for the changed question.
+    """
     said = study.make_policy().extent
     return joined("; ", [said, NUMBERS_ANEW]) if anew and said else said
 
@@ -249,13 +252,16 @@ def ask_anew(
     opened: Collection[str] = (),
     withdrawn: Collection[str] = (),
 ) -> StudyMessage:
-    """Make a study like the one created, but with other weights or arms and their delta; checked like a new study."""
+    """Copy the study as created, with other weights or arms and with the `delta` of that question.
+
+    The copy is checked like a new study.
+    """
     closed = (set(study.problem.dormant) - set(opened)) | set(withdrawn)
     return study.asking(weights=weights, delta=delta, dormant=sorted(closed))
 
 
 def folded(policy: Policy, past: Sequence[Totals]) -> list[State]:
-    """The policy's states before the first and after every recorded phase, as if its question were the original one.
+    """The policy's initial state and its state after every recorded phase, as if its question were the original one.
 
     Bets stay fair in such a replay: the bets of a phase are made from the state before it, so they cannot depend on
     its rewards, and its number of draws was fixed before the phase, by whatever rule.

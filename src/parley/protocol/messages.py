@@ -106,7 +106,7 @@ class StudyMessage(_Settings, tag="parley/study/1"):
         if not self.name:
             raise InvalidInput("name", found="nothing", allowed="a name")
         agents = self.make_policy().problem.agents
-        if self.agents != agents:  # a problem invents names if it has none; a live study has its own
+        if self.agents != agents:  # a problem makes up missing names; a live study must name its agents
             raise InvalidInput("agents", found="no names", allowed=f"{len(agents)} names, one per row of the weights")
         self._write_settings()
         msgspec.structs.force_setattr(self, "weights", _shared(self.weights))
@@ -611,7 +611,7 @@ class Certificate(Message, tag="parley/certificate/1"):
         return canonical(self._plain)
 
     def is_written(self, text: str, start: int, stop: int) -> bool:
-        """Whether `text[start:stop]` is this certificate's text; does not build that, since it may have 60 MB."""
+        """Whether `text[start:stop]` is this certificate's text. Builds no copy of it, since it may have 60 MB."""
         found = digest_if_written(self._plain, text, start, stop)
         if found is not None:
             vars(self)["digest"] = found

@@ -4,12 +4,13 @@ Every preview has a digest. The administrator confirms the digest and the log ke
 is the act that was seen. A preview decides nothing.
 
 - `project` runs the policy ahead on rewards that are exactly their present estimates, without noise. A question that
-  stays open there will hardly be answered in practice.
-- `freeze_preview` adds a floor. A mixed mean of agent m is a sum over agents n with weight w[n, m]; if n draws no more,
-  its share of the variance stays w[n, m]^2 scale^2 / counts[k, n] for ever, however much the others draw. The preview
-  shows both ways to continue: keep the question, or re-weigh it without the frozen agents.
-- `reweigh_preview`, `thaw_preview`, `open_arm_preview`, `withdraw_arm_preview` and `early_close_preview` show the other
-  acts.
+  stays open there is unlikely to be answered in practice.
+- `freeze_preview` adds the smallest radius that an interval can still reach. A mixed mean of agent m is a sum over
+  agents n with weight w[n, m]; if n draws no more, its share of the variance stays w[n, m]^2 scale^2 / counts[k, n] for
+  ever, however much the others draw. The preview shows both ways to continue: keep the question, or re-weigh it without
+  the frozen agents.
+- `reweigh_preview`, `thaw_preview`, `open_arm_preview`, `withdraw_arm_preview` and `early_close_preview` preview the
+  other acts.
 """
 
 import math
@@ -133,7 +134,10 @@ class ReweighPreview(Message, tag="parley/reweigh-preview/1"):
 
 
 def weights_asked(trial: Trial, given: Mapping[str, Sequence[float]] | None = None) -> Weights:
-    """Weights without the frozen agents, from those of the study as created; `given` columns replace the computed."""
+    """The weights without the frozen agents, computed from the weights of the study as created.
+
+    `given` columns replace computed columns.
+    """
     return weights_without(trial.origin or trial.study, sorted(trial.frozen), given)
 
 
@@ -415,7 +419,7 @@ def _floors(trial: Trial, frozen: list[str]) -> FloatArray:
     problem = trial.study.problem
     places = [problem.agents.index(name) for name in frozen]
     counts = trial.state.counts.astype(np.float64)
-    for name, report in trial.reports.items():  # reports of the phase in progress stay
+    for name, report in trial.reports.items():  # reports of the phase in progress count too
         counts[:, problem.agents.index(name)] += report.totals.everybody.counts
     shares = problem.squared_weights[places]  # (frozen, agent)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -433,7 +437,7 @@ def _floors(trial: Trial, frozen: list[str]) -> FloatArray:
 def _gaps(trial: Trial) -> FloatArray:
     """`(arm, agent)`: estimated distance of every arm to its agent's top-N boundary among the candidates.
 
-    NaN without data.
+    All values are NaN before the first decided phase.
     """
     state, top = trial.state, trial.study.problem.top
     if not state.counts.any():

@@ -157,7 +157,7 @@ def _checked_finding(trial: Trial, event: GuardrailNoted) -> Finding:
 
 
 def _check_awaited(trial: Trial, without: tuple[str, ...]) -> None:
-    """Raise unless the phase was closed early without exactly the agents whose reports were awaited."""
+    """Raise unless the agents that an early close leaves out (`without`) are those whose reports were awaited."""
     if without != trial.awaited:
         raise InvalidInput(
             "phase-closed-early", found="other agents than were awaited", allowed=", ".join(trial.awaited)
@@ -217,7 +217,7 @@ def _check_plan(recorded: Plan, mine: Plan, study: StudyMessage) -> None:
             found=f"{recorded.array[arm, agent]} draws of {study.arms[arm]!r} by {study.agents[agent]!r}",
             allowed=f"0 or at least {least}, the study's minimum cell",
         )
-    # A cell raised to the minimum may have wanted a single draw, which rounding adds or removes.
+    # The policy may have asked only one draw of a cell raised to the minimum, and rounding may add or remove this one.
     asked, expected = (np.maximum(array - (least - 1), 0) for array in (recorded.array, mine.array))
     if not _same_numbers(asked, expected):
         raise InvalidInput(f"plan of phase {mine.phase}", found="other counts", allowed="those the policy asks for")

@@ -1,8 +1,8 @@
 """Checks of whether reports are credible, each report alone and all reports together.
 
-Alone: the report follows the plan or says why not, and some rewards of the model have its sums, which have noise in a
-private study (`check_report`). Together: all reports are compared with what the study assumes about its rewards and
-further outcomes (`data_warnings`).
+Alone: the report follows the plan or says why not, and rewards of the model can have its sums, after the noise that a
+private study adds (`check_report`). Together: all reports are compared with what the study assumes about its rewards
+and further outcomes (`data_warnings`).
 
 The guarantee needs counts that do not depend on the rewards of the same phase (docs/evidence-racing.md). So a report
 with other counts than planned gives a reason from a list, and no reason on the list is about rewards. Nobody can check
@@ -76,7 +76,7 @@ STATED = [
 ]
 UNSOUND_MEANS = [phrase(UNSOUND, of=template) for template in (UNEQUAL, SKEWED, OVERDISPERSED)]
 OF_OUTCOME = "{outcome}: {warning}"
-# What varies or is skewed: templates that audiences word in their own way.
+# Templates that say what varies or is skewed; each audience has its own wording of them.
 ALL_BY_ABOUT, REWARDS_BY_ABOUT = "all rewards vary by about", "the rewards of {agent} vary by about"
 CELL_BY_ABOUT = "the rewards of {arm} at {agent} vary by about"
 REWARDS_SCATTER = "the rewards of {agent} vary"
@@ -140,7 +140,10 @@ def check_report(
 
 
 def _check_outcomes(part: str, report: Report | BetweenTotals, outcomes: Sequence[Outcome]) -> None:
-    """Raise unless a report, or its `between` part, has possible totals of exactly these outcomes for all people."""
+    """Raise unless a report, or its `between` part, has possible totals of exactly these outcomes.
+
+    The totals of each outcome must cover all people of the report, including those whose outcome is missing.
+    """
     names, found = [outcome.name for outcome in outcomes], [totals.name for totals in report.outcomes]
     if names != found:
         shown, allowed = ", ".join(found) or "none", ", ".join(names) or "none: the study has no further outcomes"
@@ -166,9 +169,10 @@ def _check_outcomes(part: str, report: Report | BetweenTotals, outcomes: Sequenc
 def check_between(
     report: Report, between: tuple[int, ...], most: int, noise: RewardModel, outcomes: Sequence[Outcome] = ()
 ) -> None:
-    """Raise `ImpossibleReport` unless the report covers everybody assigned `between` phases for this one.
+    """Raise `ImpossibleReport` unless the report covers everybody who was assigned for its phase before it began.
 
-    The report may name at most `most` people assigned for the next phase.
+    `between` are the numbers of these people per arm, by the plan. The report may name at most `most` people assigned
+    for the next phase.
 
     >>> sums = {"counts": (2,), "sums": (1.5,), "squares": (1.25,)}
     >>> from parley.rewards import Gaussian
@@ -214,7 +218,7 @@ def _check_cells(where: str, totals: Report | OutcomeTotals | BetweenTotals, noi
 
 
 def _check_counts(report: Report, draws: tuple[int, ...], flexible: StudySettings | None) -> None:
-    """Raise `ImpossibleReport` unless the counts are the planned `draws`, or the report may and does say why not.
+    """Raise `ImpossibleReport` unless the counts are the planned `draws`, or may differ and the report says why.
 
     >>> short = Report(study="s", phase=1, agent="x", plan="ab", counts=(16,), sums=(1.5,), squares=(1.25,))
     >>> _check_counts(short, (17,), None)
@@ -354,7 +358,7 @@ def _against_sharing(study: StudyMessage, noise: RewardModel, added: Scatter) ->
     # Bonferroni: every cell and every agent is tested, in two directions.
     line = math.log(2 * (added.scatter.size + len(study.agents))) - math.log(LEVEL)
     found: list[str] = []
-    # A group is compared with all others of its scale, so a scale that every agent or cell has to itself is skipped.
+    # A group is compared with all others that share its scale. A scale of a single agent or cell has no others.
     for words, axes in ((REWARDS_SCATTER, (-2,)), ("{arm} at {agent} vary", ())):
         if len(shared) <= len(axes):
             continue

@@ -44,15 +44,21 @@ class Robustness(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sensitivity:
-    """The robustness of every agent's answer, or of its best estimate if it has none, at steps of the weights."""
+    """The robustness of every agent's answer at each step of the weights.
+
+    For an agent without an answer, the arms with the best estimates are examined instead.
+    """
 
     path: WeightPath
-    arms: BoolArray  # (arm, agent): the answer
+    arms: BoolArray  # (arm, agent): the answers, or the best estimates of agents without an answer
     leading: BoolArray  # (step, arm, agent): the N best estimates
     standing: list[list[Robustness]]  # [step][agent]
 
     def range_of(self, agent: int) -> tuple[float, float] | None:
-        """The range of the path in which the agent's answer holds for all readers at once; None if at no step."""
+        """The range of the path in which the agent's answer holds for all readers at once.
+
+        Returns None if the answer holds at no step, or if it does not hold at a corner of the path.
+        """
         steps = zip(self.path.values, self.standing, strict=True)
         values = [value for value, row in steps if row[agent] is Robustness.HOLDS]
         # The path may have a corner at the stated weights, value 0. Weights are not linear across a corner, so steps on
@@ -97,7 +103,10 @@ def sensitivity(policy: Policy, phases: Sequence[Totals], arms: BoolArray, *, pr
 
 
 def foldable(policy: Policy) -> bool:
-    """Whether the phases may be replayed under other weights: the guarantee must hold for unplanned draws."""
+    """Whether the phases may be replayed under other weights.
+
+    The policy's guarantee must allow counts that it did not plan, and the study must have no horizon.
+    """
     return "site_counts" in policy.supports and policy.problem.horizon is None
 
 

@@ -1,12 +1,12 @@
 """All rules of legality in one file: the stages of a study, what can happen at each, and who decides.
 
-A study is at one `Stage`. `TRANSITIONS` says which events are possible at which stage and where they may lead; nothing
-moves outside that table, and the picture in docs/audit.md is made from it (`picture()`). The table alone cannot tell
-whether *this* report of *this* agent may come: that is what `admit` decides, by rules that are functions below.
+A study is at one `Stage`. `TRANSITIONS` says which events are possible at which stage and where they may lead. No stage
+changes in any other way, and the picture in docs/audit.md is made from that table (`picture()`). The table alone cannot
+tell whether *this* report of *this* agent may come: that is what `admit` decides, by rules that are functions here.
 
 `admit` is pure and needs little: a `Situation` holds the part of a study on which the decision depends. It can be
-computed from a replayed trial, and also from three rows of a database. So the coordinator calls the same function
-before it writes an event as an audit calls after it, and a replay can never refuse an event that was written.
+computed from a replayed trial, and also from three rows of a database. So the coordinator, before it writes an event,
+and an audit afterwards call the same function, and a replay can never refuse an event that was written.
 
 A refusal is an `IllegalMove`. Its `reason` is the word that the API's problem types share; its words say what would
 have been possible. Numbers that no rewards can have raise an `ImpossibleReport` (`report_checks`).
@@ -18,8 +18,8 @@ Why the rules are what they are:
   reason, and only before the phase is decided: another report cannot undo a decision.
 - A report with a mean that the stated model rules out is held: it is stored but not counted, and the phase still needs
   a report of the agent. Accepting it would let one slip of the pen decide the study; refusing it unseen would let the
-  coordinator choose its data. So an administrator accepts it (an amendment that replaces nothing) or refuses it, and
-  then the agent is asked for another.
+  coordinator choose its data. So an administrator either accepts it (as an amendment that replaces nothing), or refuses
+  it, and the agent is asked for another report.
 - Once a phase is decided its reports are corrected, not amended, at any stage and as often as needed. A correction
   changes no plan, decision or answer, since the person who corrects a report has seen them.
 - Freezing and thawing never change what was reported. They only change who is asked from here on.
@@ -32,7 +32,7 @@ Why the rules are what they are:
 - A guardrail's alarm stops an arm by itself, as a withdrawal, before the phase whose reports raised it is decided. No
   phase is decided as long as the log lacks a finding of the guardrails (`Trial.finding`).
 - The log names who sees results of a study that may continue, once per phase: what they know could sway what they do.
-  Once the study is over nothing can be swayed, and nothing is recorded.
+  Once the study is over, what they know can sway nothing, and reads are no longer recorded.
 - A finished study is frozen: only its certificate, corrections, signatures, and quarantined reports may follow.
 """
 
@@ -188,14 +188,14 @@ class Held(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """The part of an agent's report in a decided phase that a correction is checked against."""
+    """The facts about an agent's report in a decided phase with which a correction is compared."""
 
     plan: str  # digest of the phase's plan
     draws: tuple[int, ...]  # draws that the plan asked for
     counts: tuple[int, ...]  # counts that the decision used
     digest: str  # digest of the latest correction, else of the report that the decision used
     between: tuple[int, ...] = ()  # as in `Place`
-    ahead: tuple[int, ...] = ()  # people that the report named for the next phase, whose plan counted on them
+    ahead: tuple[int, ...] = ()  # people assigned for the next phase; the plan of that phase counted on them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +203,7 @@ class Place:
     """The state of one agent in the phase in progress."""
 
     plan: str  # digest of the plan in force
-    draws: tuple[int, ...] | None  # None if the phase asks nothing of the agent
+    draws: tuple[int, ...] | None  # planned draws per arm; None if the phase asks nothing of the agent
     frozen: bool = False
     standing: Report | None = None  # the report that counts, if there is one
     held: Held | None = None  # the report that waits for an administrator; ignored if another report counts
@@ -236,7 +236,7 @@ class Situation:
     place: Place | None = None
     counted: Counted | None = field(default=None, compare=False)  # only a correction needs it
     aside: bool = field(default=False, compare=False)  # the report waits in quarantine; only a refusal needs it
-    against: Past | None = field(default=None, compare=False)  # what reports are compared with, if anything
+    against: Past | None = field(default=None, compare=False)  # past means that reports are compared with, if any
 
     @property
     def awaited(self) -> int:
@@ -306,20 +306,20 @@ def admit(here: Situation, event: Event) -> Situation:
 
 
 def _settled(here: Situation) -> Situation:
-    """The situation running while reports are awaited, else closing; a paused study stays paused."""
+    """The situation at stage running if reports are awaited, else at stage closing. A paused study stays paused."""
     if here.stage is Stage.PAUSED:
         return here
     return replace(here, stage=Stage.RUNNING if here.awaited else Stage.CLOSING)
 
 
 def _opened(here: Situation, plan: Plan) -> Situation:
-    """The situation running, in the phase of a new plan."""
+    """The situation at stage running, in the phase of a new plan."""
     asked = int((plan.array.sum(axis=0) > 0).sum())
     return replace(here, stage=Stage.RUNNING, phase=plan.phase, missing=asked, closed_early=False)
 
 
 def _resumed_with(here: Situation, plan: Plan, kind: str) -> Situation:
-    """The situation in which a stalled study continues with a new plan; any other study refuses another plan."""
+    """The situation in which a stalled study continues with a new plan; at any other stage this raises."""
     if here.stage is not Stage.STALLED:
         raise illegal(here.stage, kind, "a new plan while one is out")
     return _opened(here, plan)
@@ -484,7 +484,7 @@ def _check_standing(here: Situation, report: Report, replaces: str, kind: str) -
 
 
 def _check_correction(here: Situation, event: ReportCorrected, kind: str) -> None:
-    """Refuse to correct a report that was not decided on, or that has changed since, and refuse impossible numbers."""
+    """Raise unless the corrected report was decided on and has not changed since, and the new numbers are possible."""
     report, counted, problem = event.report, here.counted, here.study.problem
     if report.study != here.id:
         raise illegal(here.stage, kind, f"it is of {report.study!r}, not of {here.id!r}")
@@ -531,10 +531,10 @@ def _check_numbers(here: Situation, report: Report, kind: str) -> None:
 def still_asked(
     report: Report, draws: tuple[int, ...], problem: Problem, taken: tuple[int, ...] = ()
 ) -> tuple[int, ...]:
-    """The draws that a report without a reason must have: the plan's, but fewer or none of a withdrawn arm.
+    """The draws that a report without a reason must have: those of the plan, but of a withdrawn arm fewer or none.
 
-    A withdrawn arm may have the draws made before it was withdrawn, and in a correction any arm may keep the counts
-    `taken` from the report that it replaces, since arms may have been opened again.
+    A withdrawn arm may have the draws made before it was withdrawn. In a correction, any arm may keep its count in the
+    corrected report (`taken`), since arms may have been opened again.
     """
     if report.reason or not (problem.dormant or taken) or len(report.counts) != len(draws):
         return draws

@@ -1,7 +1,7 @@
-"""A study in progress as an immutable value: an event gives a new value, without any clock, file or network.
+"""A study in progress as an immutable value: each event makes a new value, without any clock, file or network.
 
 The coordinator stores what a trial decides. An audit replays a log through a trial (`replaying`). The simulator's
-policies run in a trial unchanged. `asking_anew` asks another question of its recorded phases.
+policies run in a trial unchanged. `asking_anew` changes a trial's question and replays its recorded phases.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Finding(NamedTuple):
     guardrail: str
     arm: str
     verdict: str  # "stopped", "proposed" or "cleared"
-    agents: tuple[str, ...] = ()  # agents in whose own mix it is proven; empty: harm in the mean of all mixes
+    agents: tuple[str, ...] = ()  # agents in whose own mix the verdict is proven; empty: harm in the mean of all
 
     @property
     def reason(self) -> str:
@@ -69,7 +69,7 @@ class Finding(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """A quarantined report that no administrator has accepted or refused, while another report counts."""
+    """A quarantined report, neither accepted nor refused yet, whose agent has another report that counts."""
 
     phase: int
     agent: str
@@ -85,7 +85,7 @@ class Settled(NamedTuple):
 
     plan: Plan
     reports: Mapping[str, str]  # agent -> digest of its report
-    ahead: Mapping[str, tuple[int, ...]] = MappingProxyType({})  # agent -> people named for the next phase
+    ahead: Mapping[str, tuple[int, ...]] = MappingProxyType({})  # agent -> people assigned for the next phase
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,20 +108,20 @@ class Trial:
     frozen: frozenset[str] = frozenset()
     closed_early: bool = False  # the phase was closed early: no more reports are awaited
     origin: StudyMessage | None = None  # the study as created, if another question was asked since
-    leaves: frozenset[str] = frozenset()  # frozen agents whose questions are dropped since then
+    leaves: frozenset[str] = frozenset()  # agents whose own questions were dropped when the question was changed
     arms_opened: Mapping[str, int] = field(default_factory=dict)  # arm -> the phase in which it was last opened
     arms_withdrawn: Mapping[str, int] = field(default_factory=dict)  # arm -> the phase since which it is withdrawn
     past: tuple[Totals, ...] | None = field(default=(), compare=False)  # totals of decided phases; None if not read
     settled: tuple[Settled, ...] = field(default=(), compare=False)  # the same phases; empty if `past` was not read
     corrections: tuple[ReportCorrected, ...] = field(default=(), compare=False)  # they affect no decision
     outcomes_past: tuple[tuple[Totals, ...], ...] = field(default=(), compare=False)  # [phase][outcome], like `past`
-    guards: tuple[GuardState, ...] | None = field(default=None, compare=False)  # after these phases; None: not computed
-    verdicts: frozenset[Finding] = frozenset()  # what the log says about guardrails
+    guards: tuple[GuardState, ...] | None = field(default=None, compare=False)  # states after these phases, if computed
+    verdicts: frozenset[Finding] = frozenset()  # findings of the guardrails that are in the log
     held: Mapping[str, Held] = field(default_factory=dict)  # agent -> its report that waits for an administrator
     refused: frozenset[str] = frozenset()  # digests of this phase's reports that an administrator refused
-    asides: frozenset[Aside] = field(default=frozenset(), compare=False)  # known to a replay only
+    asides: frozenset[Aside] = field(default=frozenset(), compare=False)  # only a replay knows them
     latest: Totals | None = field(default=None, compare=False)  # (arm, agent): totals of the last decided phase
-    against: Past | None = field(default=None, compare=False)  # what the means of reports are compared with
+    against: Past | None = field(default=None, compare=False)  # past means that reports are compared with
 
     @property
     def phase(self) -> int:
@@ -145,7 +145,11 @@ class Trial:
 
     @once
     def guardrails(self) -> tuple[Guardrail, ...]:
-        """The study's guardrails under the current weights; each may spend the share of its delta that these have."""
+        """The study's guardrails.
+
+        If the weights were changed, each may spend only the share of its delta that is reserved for the current
+        weights.
+        """
         problem, origin = self.study.problem, self.claim
         share = 1.0
         if self.study.weights != origin.weights:
@@ -188,8 +192,8 @@ class Trial:
     def finding(self) -> Finding | None:
         """The next finding of the guardrails in the reports so far that is not in the log yet; None if there is none.
 
-        Alarms come first. If all stops together would leave fewer arms than an answer names, the arms with the least
-        evidence are proposed to an administrator instead. These come before the stops, since the last stop may end the
+        Alarms come first. If all stops together would leave fewer arms than an answer names, the stops with the least
+        evidence become proposals to an administrator. Proposals come before stops, since the last stop may end the
         study.
         """
         if not self.study.outcomes or self.stage not in (Stage.RUNNING, Stage.CLOSING) or not self.reports:
@@ -214,7 +218,10 @@ class Trial:
         return next((one for one in found if one[:3] not in known), None)
 
     def _proposed(self, alarms: Mapping[Finding, float]) -> list[Finding]:
-        """Sort alarms into the order in which they are recorded: those without an automatic consequence first."""
+        """Sort alarms into the order in which they are recorded: proposals to an administrator before stops.
+
+        Stops that would leave fewer arms than an answer names become proposals.
+        """
         problem = self.study.problem
         stops = {one.arm: -math.inf for one in alarms if one.verdict == "stopped"}
         for one, evidence in alarms.items():
@@ -306,7 +313,7 @@ class Trial:
         return dict(zip(self.study.agents, self.policy.ends(self.state, STOPPED.get(self.stage)), strict=True))
 
     def step(self) -> Step:
-        """Take the policy's step on the reports received. Pure, and the slow part of closing a phase."""
+        """Take the policy's step on the reports received. This is pure, and the slow part of closing a phase."""
         # A guardrail may stop an arm before the phase is decided, so the log must have its findings first.
         if self.finding is not None:
             found = (

@@ -1,4 +1,4 @@
-"""Verify a log: check its hash chain, repeat every decision, and compare with the record.
+"""Verify a log: check its hash chain, repeat every decision, and compare each with the recorded one.
 
 Verification needs only the records, so a log exported from one machine can be verified on another.
 
@@ -34,13 +34,13 @@ class Stamp(Message, tag="parley/stamp/1"):
     """A time stamp authority's answer about the head of a log, stored with the log or by somebody else."""
 
     study: str
-    sequence: Count  # of the stamped record, which covers all before it
+    sequence: Count  # number of the stamped record; its hash covers all records before it
     head: Digest
     authority: str  # the host that was asked
     response: Annotated[str, Meta(max_length=100_000)]  # RFC 3161, DER in base64
 
 
-Proof: TypeAlias = Receipt | Stamp | tuple[int, str]  # proof that the chain went through a (sequence, head)
+Proof: TypeAlias = Receipt | Stamp | tuple[int, str]  # proof that record `sequence` had the hash `head`
 
 
 def chained(records: Iterable[Record]) -> Iterator[Record]:
@@ -87,7 +87,7 @@ class Amendment:
 
     phase: int
     agent: str
-    sequence: int  # number of the record that says so
+    sequence: int  # number of the record of the amendment or correction
     actor: str
     reason: str
 
@@ -119,7 +119,7 @@ class Read:
     phase: int
     operation: str  # the API operation that first showed the results
     at: str
-    sequence: int  # number of the record that says so
+    sequence: int  # number of this record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +134,7 @@ class Verification:
     exact: bool  # every state agreed to the last bit; another machine may round the last digits differently
     certificate: str | None  # digest of the certificate, if the log has one in force
     receipts: int  # receipts that were found in the log
-    amended: tuple[Amendment, ...]  # reports of the agents that hold the receipts, in the order of the log
+    amended: tuple[Amendment, ...]  # amended reports of agents that hold a receipt, in the log's order
     problem: str | None
     trial: Trial | None  # the trial that the log leads to
     corrected: tuple[Amendment, ...] = ()  # reports corrected after their phase was decided
@@ -227,10 +227,10 @@ class _Seen:
         self.signatures: list[Signature] = []
         self.reads: list[Read] = []
         self.released = 1  # the most releases in a quarantined report of a private study
-        self.sent: set[str] = set()  # digests of reports that were quarantined as sent
+        self.sent: set[str] = set()  # digests of quarantined reports, which are stored as they were sent
 
     def amended_after(self, receipts: Iterable[Proof]) -> Iterator[Amendment]:
-        """The amendments to reports of the agents that hold these receipts, whichever report a receipt is for."""
+        """The amendments to any report of the agents that hold these receipts."""
         mine = {receipt.agent for receipt in receipts if isinstance(receipt, Receipt)}
         yield from (found for found in self.amendments if found.agent in mine)
 
@@ -256,7 +256,7 @@ class _Seen:
                 if isinstance(event, events.Certified):
                     self._check_certificate(event, before, made=made is not None)
                 if isinstance(event, events.AgentThawed | events.Cancelled | events.AskedAnew | events.ReportCorrected):
-                    self.certificate = None  # no longer in force: a blocked study that goes on gets another one
+                    self.certificate = None  # no longer in force: the study gets another certificate
         except UNREPLAYABLE as error:
             raise BrokenChain(
                 f"record {record.sequence} ({record.kind}) does not follow from the earlier ones: {error}"
@@ -304,7 +304,7 @@ class _Seen:
         self.certificate = event.certificate.digest
 
     def _made_again(self, record: Record) -> events.Certified | None:
-        """Recompute the certificate from the log; None unless its text equals the recorded text.
+        """Recompute the certificate from the log. Returns None unless its text equals the recorded text.
 
         If the texts are equal, the recorded certificate need not be parsed. Another machine may round differently; the
         caller then parses the recorded certificate and compares number by number.
@@ -358,7 +358,7 @@ class _Size(msgspec.Struct):
 
 
 def _require_live_size(payload: str) -> None:
-    with suppress(msgspec.MsgspecError, UnicodeError):  # reading all of it reports the error
+    with suppress(msgspec.MsgspecError, UnicodeError):  # the full parse that follows reports the error
         study = msgspec.json.decode(payload, type=_Size).study
         require_live_size(len(study.arms), len(study.agents))
 
@@ -389,7 +389,10 @@ LARGEST_RECORD = 128 * 2**20  # bytes: the certificate of a study of 100,000 cel
 
 
 def lines_of(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Join parts and split them into lines; a line longer than any record is cut off, and nothing after it is read."""
+    """Split a log that arrives in parts into lines.
+
+    A line that is longer than a record may be is cut off, and nothing after it is read.
+    """
     kept = bytearray()
     for part in parts:
         *whole, rest = part.split(b"\n")
@@ -413,7 +416,7 @@ def _taken(kept: bytearray) -> bytes:
 def read_log(lines: Iterable[str | bytes], proofs: list[Proof] | None = None) -> Iterator[Record]:
     """Yield the records of an exported log, one JSON object per line; time stamps are added to `proofs`, if given.
 
-    Blank lines are skipped. A line longer than any record is refused before it is read.
+    Blank lines are skipped. A line that is longer than a record may be is refused before it is parsed.
     """
     number = 0
     for line in lines:
@@ -458,7 +461,7 @@ def _unread(line: str | bytes) -> Record | None:
         text = line.encode() if isinstance(line, str) else line
         whole = memoryview(text.strip())
     except (ParleyError, msgspec.MsgspecError, LookupError, ValueError, RecursionError):
-        return None  # reading all of it reports the error
+        return None  # the full parse that follows reports the error
     within = whole[: len(front)] == front and whole[-len(back) :] == back
     if not within or len(whole) != len(front) + len(raw) + len(back):
         return None

@@ -30,11 +30,11 @@ from parley.problem import IntArray
 from parley.protocol import Stage, StudyMessage
 from parley.text.translation import Translatable
 
-CACHED = 64  # forecasts
+CACHED = 64  # most forecasts in the cache
 
 
 async def estimate_study(call: Call[None, EstimateBody]) -> Estimated:
-    """Estimate what a study would cost before it is created, by simulating the hardest truths with given gaps."""
+    """Estimate what a study would cost before it is created, by simulating the hardest true means with given gaps."""
     body = call.body
     try:
         return await call.compute(lambda: estimate(read_study(body, call.context.settings), body.power, body.gap))
@@ -43,9 +43,10 @@ async def estimate_study(call: Call[None, EstimateBody]) -> Estimated:
 
 
 def estimate(study: StudyMessage, power: float | None = None, gap: float | None = None) -> Estimated:
-    """The planner's figures, with all agents together and with each alone; no scenarios if simulating is too slow.
+    """Compute the planner's figures for all agents together and for each agent alone.
 
-    With a wanted `power`, also the smallest budget that reaches it.
+    There are no scenarios if simulating them is too slow, or if only an administrator ends the study. With a `power`,
+    the answer includes the smallest budget that reaches it.
     """
     problem, policy = study.problem, study.make_policy()
     named = (study.policy, study.options, problem)
@@ -67,7 +68,7 @@ def estimate(study: StudyMessage, power: float | None = None, gap: float | None 
 
 
 async def get_forecast(call: Call[SomeAgents, None]) -> Forecast:
-    """Forecast how a study will end: its totals with their spread, and the lower bound at the estimated means."""
+    """Forecast how a study will end: expected totals with their spread, and the lower bound at the estimated means."""
     study = call.study
 
     def work(transaction: Transaction) -> tuple[Any, bool, Policy, State, tuple[str, ...], IntArray | None]:

@@ -31,7 +31,7 @@ SWITCH = 0.0005  # seconds between thread switches
 GARBAGE = (10_000, 20, 100)  # thresholds of the garbage collector
 # Parameters of glibc's `mallopt`, as in malloc.h, and their values.
 ARENA_MAX, ARENAS = -8, 2  # memory arenas that threads share
-MMAP_THRESHOLD, OF_ITS_OWN = -3, 1 << 20  # bytes from which on a block is returned to the system when freed
+MMAP_THRESHOLD, OF_ITS_OWN = -3, 1 << 20  # a freed block of at least so many bytes is returned to the system
 # Statuses of malformed requests, and the kinds of their refusals.
 UNREADABLE = {400: "bad-request", 411: "length-required", 431: "head-too-large"}
 
@@ -62,7 +62,7 @@ def settle_memory() -> None:
 
 
 class _Orderly(uvicorn.Server):
-    """Ends long polls before the server shuts down; otherwise each would be cut off, with a traceback in the log."""
+    """A server that ends long polls before it shuts down. uvicorn would cut off each, with a traceback in the log."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self.config.app.state.context.watch.stop()  # type: ignore[union-attr]
@@ -85,7 +85,7 @@ def serve(
 ) -> None:
     """Serve until stopped; `announce` gets the address as soon as connections are accepted."""
     configure(settings.log_level)
-    # A request changes threads a few times. To wait Python's usual 5 ms for each change would be most of its time.
+    # A request changes threads a few times. Waiting Python's usual 5 ms for each would take most of its time.
     sys.setswitchinterval(SWITCH)
     # uvicorn stops gracefully and then raises the signal again; this turns it into an orderly exit.
     signal.signal(signal.SIGTERM, _leave)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterable
 
 
 async def at_most(size: int, parts: AsyncIterable[bytes]) -> bytes:
-    """Read a body from its parts, and stop once it has more than `size` bytes, since a sender may never end."""
+    """Join the parts of a body, and stop reading once there are more than `size` bytes: a sender may never stop."""
     found = bytearray()
     async for part in parts:
         found += part

@@ -6,9 +6,9 @@ must state its length: a request with `Transfer-Encoding` gets 411 as soon as it
 body is parsed.
 
 h11 has no timeouts, and uvicorn keeps an answer in memory until the client has read it. Here a connection is closed if
-its request does not end in time, or if the client does not read the answer in time. If there are too many connections,
-the one that has been in the middle of a request for longest is closed first. A reverse proxy does the same, but these
-limits protect a server without one, too. The coordinator and the service of a site share them.
+its request is not complete in time, or if the client does not read the answer in time. If there are too many
+connections, the one that has been in the middle of a request for longest is closed first. A reverse proxy does the
+same, but these limits protect a server without one, too. The coordinator and a site's service share them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ except ModuleNotFoundError:  # Windows has no such limit
 
 Refuse = Callable[[int, str], Response]  # (status 400, 411 or 431, words) -> response
 END_OF_HEAD = re.compile(rb"\n\r?\n")  # as h11 finds it
-CONNECTIONS, SPARE = 4096, 128  # accepted at once; file descriptors reserved for files, databases and the like
+CONNECTIONS, SPARE = 4096, 128  # most connections at once; file descriptors reserved for files, databases and the like
 GRACE = 5  # seconds for requests in progress when stopping
 
 
@@ -105,7 +105,7 @@ class Waiting:
 
     unfinished: OrderedDict[LimitedConnection, None] = field(default_factory=OrderedDict)  # the request is incomplete
     unread: OrderedDict[LimitedConnection, None] = field(default_factory=OrderedDict)  # the client is not reading
-    count: int = 0  # of all open connections
+    count: int = 0  # number of open connections
 
 
 class LimitedParser(h11.Connection):
@@ -113,7 +113,7 @@ class LimitedParser(h11.Connection):
 
     limits: ConnectionLimits
     refusal: tuple[int, str] = (400, "this is no HTTP request")
-    method = b""  # of the last request
+    method = b""  # method of the last request
 
     @classmethod
     def of(cls, limits: ConnectionLimits) -> LimitedParser:

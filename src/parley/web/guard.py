@@ -17,8 +17,8 @@ from starlette.responses import JSONResponse, Response
 from parley.web.openapi import PROBLEM
 
 OWN = ("same-origin", "none")  # from a page of ours, or typed by the user
-MOST_FIELDS = 20  # of a form
-KEYS = 10_000  # keys whose rate is remembered; the one that was silent longest is dropped first
+MOST_FIELDS = 20  # most fields of a form
+KEYS = 10_000  # most keys whose rate is remembered; the least recently used is dropped first
 # Headers of every page: load nothing from elsewhere, do not frame, do not cache.
 HEADERS = {
     "Content-Security-Policy": (
@@ -78,7 +78,7 @@ def problem(document: Mapping[str, Any], headers: Mapping[str, str] | None = Non
 
 
 def shielded(response: Response) -> Response:
-    """The response with the security headers that it does not set itself."""
+    """Add to a response the security headers that it does not set itself."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     return response

@@ -37,7 +37,7 @@ FORM = re.compile(r"parley_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 
 
 class Role(StrEnum):
-    """The roles of tokens. Operations name the roles that may call them, mostly by the groups below."""
+    """The roles of tokens. Operations name the roles that may call them, mostly by a group such as `READERS`."""
 
     AGENT = "agent"  # an agent of one study, which acts only for itself
     VIEWER = "viewer"  # a blinded reader, who sees no means and no scores
@@ -91,7 +91,7 @@ def authorize(
 
 @dataclass(frozen=True, kw_only=True)
 class TokenRow:
-    """A row of the table of tokens, which has the digest of the secret but not the secret."""
+    """A stored token: a row of the table of tokens, with the digest of the secret in place of the secret."""
 
     kid: str
     digest: str
@@ -251,8 +251,8 @@ def prepare(
 ) -> tuple[str | None, str, str | None]:
     """Create or upgrade a database, and issue an administrator's token if it has no tokens or `new_token` is set.
 
-    Returns the revisions before and after, and the token or None. No other token is issued without a token. A person
-    who can write to the database is its administrator anyway.
+    Returns the revisions before and after, and the token or None. Nobody needs a token to call this, since a person who
+    can write to the database is its administrator anyway.
     """
     before, after = initialise(address)
     storage = open_storage(address)

@@ -1,6 +1,6 @@
 """The context of handlers: one running coordinator, and one call that passed the guard.
 
-A coordinator has its clock, its limits, its watch over the studies that requests wait for, and its services of edges.
+A coordinator has a clock, limits, a `Watch` that notifies requests of changed studies, and the services of edges.
 
 Each token's requests and work in progress are counted here, per process, in memory, on the event loop. A caller who
 exceeds a limit learns when to try again.
@@ -41,7 +41,7 @@ from parley.web.guard import Buckets
 T = TypeVar("T")
 Q = TypeVar("Q")
 B = TypeVar("B")
-LARGE_ANSWER = 256 * 1024  # every so many bytes of an answer count as one more request
+LARGE_ANSWER = 256 * 1024  # bytes of an answer that count as one more request
 LARGEST_PHASE = 1_000_000
 LATER = {"Retry-After": "2"}
 MOMENT = 1.0  # seconds for which a readiness check stays valid
@@ -151,7 +151,7 @@ class Pool:
             self._places = self._places or Semaphore(self._at_once, fast_acquire=True)
             queue = self._queues.setdefault(key, Lock(fast_acquire=True))
             try:
-                # First the token's own queue, so that a token never occupies a place of others while it waits.
+                # First the token's own queue: while a token waits there, it takes no slot that others could use.
                 async with queue, self._places:
                     yield
             finally:
@@ -238,7 +238,7 @@ class Watch:
             await self._note(await anyio.to_thread.run_sync(self._storage.read, glances))
 
     async def next(self, study: str, after: int, timeout: float) -> Glance | None:
-        """Wait until a study's log is longer than `after`. None if that takes too long or the server stops."""
+        """Wait until a study's log has more than `after` records. None if that takes too long or the server stops."""
         with self.following(study):
             try:
                 async with self._changed:
@@ -279,7 +279,7 @@ class Readiness:
         self._trouble: str | None = None
 
     async def check(self) -> None:
-        """Raise `StorageUnavailable` unless a change was committed within the last `MOMENT`."""
+        """Raise `StorageUnavailable` unless a change was committed within the last `MOMENT` seconds."""
         async with self._asking:
             if monotonic() >= self._until:
                 try:
@@ -293,7 +293,7 @@ class Readiness:
 
 
 class Service:
-    """Base class of an edge's background service in a running coordinator. It overrides the methods that it needs."""
+    """Base class of an edge's background service in a running coordinator; subclasses override what they need."""
 
     async def start(self) -> None:
         """Start, on the event loop, before the first request. Tasks that it starts must survive their own errors."""
@@ -349,7 +349,7 @@ class Context:
         return await anyio.to_thread.run_sync(self.storage.read, work)
 
     async def glance(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` that consists of a single reading statement, off the event loop."""
+        """Run `work`, which must be a single reading statement, off the event loop."""
         return await anyio.to_thread.run_sync(self.storage.glance, work)
 
     async def read_for(self, kid: str, work: Callable[[Transaction], T]) -> T:
@@ -448,7 +448,7 @@ class Call(Generic[Q, B]):
         return self.by.role is Role.VIEWER
 
     async def answer(self, work: Callable[[Transaction], T]) -> T:
-        """Read an answer that may be large, when it is the token's turn; a string counts as finished JSON."""
+        """Read an answer, which may be large, when it is the token's turn. A string is taken as finished JSON."""
         finished: T = await self.context.read_for(self.by.kid, lambda transaction: self.finish(work(transaction)))
         return finished
 

@@ -1,7 +1,7 @@
-"""The class of operations, and the checks that every call passes before its operation runs.
+"""`Operation`, and the checks that every call passes before its operation runs.
 
-Requests pass the same checks as pages on behalf of their readers: role, size, parsing, queue. Every failure becomes a
-problem document.
+The checks (role, size, parsing, queue) are the same for API requests and for calls that a page makes on behalf of its
+reader. Every failure becomes a problem document.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -34,8 +34,8 @@ from parley.web.openapi import Endpoint
 BY_STATUS = {404: "not-found", 405: "method-not-allowed"}
 SHORT, PER_ARM = 16_384, 120  # bytes: names and digests of a report; the longest count, sum and square of an arm
 SOME_KEYS, MOST_KEYS = 2_500, 20_000  # most keys of a body, counted by colons, which a reason may contain too
-USUAL = 64 * 1024  # every so many bytes of a body count as one more request
-COSTLY = 20.0  # a request that costs more than so many requests needs a slot for uploads
+USUAL = 64 * 1024  # bytes of a body that count as one more request
+COSTLY = 20.0  # a request of a higher cost (`cost_of`) needs a slot for uploads
 DEEPEST = 32  # most levels of nesting in a body
 NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 NOT_KEPT = {"Cache-Control": "no-store"}
@@ -44,7 +44,7 @@ NOBODY = Principal(kid="", role=Role.VIEWER, name="", study=None, agent=None)
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A call of an operation that has not been checked yet, from a request or from a page."""
+    """A call of an operation, by a request or by a page, before the guard has checked it."""
 
     app: Starlette
     credential: str  # value of `Authorization`
@@ -72,7 +72,7 @@ class Operation(Endpoint):
 
     @property
     def route(self) -> Route:
-        """The Starlette route of this operation. It has no HEAD, which would never end for an endless stream."""
+        """The Starlette route of this operation. It refuses HEAD, which for an endless stream would never end."""
         route = Route(self.path, self._endpoint, name=self.name)
         route.methods = {self.method}
         return route
@@ -86,7 +86,7 @@ class Operation(Endpoint):
         return found.response() if isinstance(found, Refusal) else found
 
     async def perform(self, asked: Asked) -> Any:
-        """Check a call, run it, and measure it. Returns a response to a request, and to a page the answer itself.
+        """Check a call, run it, and measure it. A request gets a `Response`, and a page gets the handler's answer.
 
         A refusal is returned, not raised: its traceback would keep the request's body alive.
         """
@@ -127,7 +127,7 @@ class Operation(Endpoint):
         return found
 
     async def _answered(self, call: Call[Any, Any]) -> Response:
-        """Run the handler, and make a response of its answer; large answers count as more requests."""
+        """Run the handler, and make a response of its answer; a large answer counts as several requests."""
         answer = await self.handler(call)
         if isinstance(answer, Response):
             return answer
@@ -172,7 +172,7 @@ class Operation(Endpoint):
 
 
 def encoded(answer: Any) -> bytes:
-    """Encode an answer as JSON; a string counts as finished JSON.
+    """Encode an answer as JSON; a string is taken as finished JSON.
 
     >>> encoded({"status": "ok"})
     b'{"status":"ok"}'
@@ -289,7 +289,7 @@ async def record_read(call: Call[Any, Any], operation: str) -> None:
     """Record in the study's log who sees its results: once per principal and phase.
 
     The record is written after the results are read, so that it does not name an earlier phase, and before they are
-    shown. A reader whom the log names already costs one lookup.
+    shown. If the log already names the reader, this takes only one lookup.
     """
     context, key = call.context, (call.study, call.by.name)
     row = await context.glance(lambda transaction: studies.get(transaction, call.study))

@@ -1,6 +1,6 @@
 """The table of operations, with one row per operation of the API. Routing, guard and OpenAPI are made from it.
 
-`parley.service.forecasts` adds two operations that simulate, which the coordinator must not do; edges add theirs.
+`parley.service.forecasts` adds two operations that simulate, since the coordinator must not. Edges add their own.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def _acts() -> Iterator[Operation]:
 
 
 def _results(path: str, handler: Any, answer: Any, roles: frozenset[Role] = UNBLINDED, **more: Any) -> Operation:
-    """Make the row of an operation that reads results, which by default viewers may not call."""
+    """Make the row of an operation that reads results; by default, viewers may not call it."""
     return _row("GET", path, handler, roles, answer=answer, results=True, **more)
 
 

@@ -1,6 +1,7 @@
 """Schemas of requests: bodies and query parameters, as OpenAPI documents them.
 
-The protocol checks what they mean. The bodies of acts are in `parley.protocol.acts`.
+The schemas check only the form of a request; the protocol checks its meaning. The bodies of acts are in
+`parley.protocol.acts`.
 """
 
 from typing import Annotated, Any
@@ -26,7 +27,7 @@ class NewStudyBody(Model):
 
 
 class EstimateBody(NewStudyBody):
-    """A study to estimate. With `power`, also finds the smallest `max_samples` that has this power at this `gap`."""
+    """A study to estimate. `power` also asks for the smallest `max_samples` that has this power at this `gap`."""
 
     power: Annotated[float, Meta(gt=0, lt=1)] | None = None
     gap: Annotated[float, Meta(ge=0)] | None = None
@@ -53,7 +54,7 @@ class SomeAgents(Query, frozen=True, kw_only=True):
 
 
 class HistoryQuery(SomeAgents, frozen=True, kw_only=True):
-    """Some agents and phases; `after` is the phase after which the list continues."""
+    """A range of agents, and the phases to list: `limit` phases after phase `after`."""
 
     after: AnyPhase = 0
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
@@ -61,13 +62,13 @@ class HistoryQuery(SomeAgents, frozen=True, kw_only=True):
 
 
 class FindingsQuery(SomeAgents, frozen=True, kw_only=True):
-    """Some agents, and the phase after which to show them."""
+    """A range of agents, and the phase after which to show their findings."""
 
     phase: Annotated[AnyPhase | None, Meta(description="After this phase; default: the latest.")] = None
 
 
 class StudiesQuery(Query, frozen=True, kw_only=True):
-    """`search` looks in names and ids; `after` is the id after which the list continues."""
+    """Which studies to list. `search` looks in names and ids; `after` is the id after which the list continues."""
 
     search: Annotated[str, Meta(max_length=100)] = ""
     stage: Stage | None = None
@@ -96,14 +97,14 @@ class StudyLogQuery(LogQuery, frozen=True, kw_only=True):
 
 
 class QuarantineQuery(LogQuery, frozen=True, kw_only=True):
-    """`held` selects reports that are held; `beside` selects those that wait while another report counts."""
+    """Which quarantined reports to list: those that are `held`, those that wait `beside` one that counts, or all."""
 
     held: bool = False
     beside: bool = False
 
 
 class TokensQuery(Query, frozen=True, kw_only=True):
-    """Selects the tokens of one study."""
+    """Which tokens to list: those of one study, or all."""
 
     study: Annotated[str, Meta(max_length=64)] | None = None
 

@@ -185,7 +185,7 @@ def _statuses(
 ) -> tuple[NDArray[np.str_], list[OutcomeStatus]]:
     """The status of every arm `(arm, agent)` and of every agent after a phase; the policy knows the agents that left.
 
-    With `latest`, agents without an answer get the status of a cancelled or stalled study, if it is one.
+    With `latest`, agents without an answer are cancelled or blocked if the study was cancelled or has stalled.
     """
     found = _phase(transaction, row, phase)
     stopped = STOPPED.get(row.stage) if latest else None
@@ -198,7 +198,10 @@ def _statuses(
 def history(
     transaction: Transaction, row: StudyRow, *, after: int, limit: int, columns: slice, blinded: bool, explain: bool
 ) -> answers.History:
-    """The results of decided phases after phase `after`, oldest first; `explain` is slow in a large study."""
+    """The results of decided phases after phase `after`, oldest first.
+
+    With `explain`, each phase has the policy's evidence, which takes long to compute for a large study.
+    """
     study = studies.message(transaction, row)
     # Statuses as of now, not as of each phase: a dropped arm is listed with its present status.
     statuses, _ = _statuses(transaction, row, policy_of(transaction, row), latest_phase(row))
@@ -467,10 +470,10 @@ def conduct(transaction: Transaction, row: StudyRow, *, columns: slice) -> answe
 
 
 def _beside(transaction: Transaction, row: StudyRow, study: StudyMessage) -> tuple[IntArray, IntArray, IntArray]:
-    """Numbers of people, `(agent,)` each.
+    """Count three groups of people, `(agent,)` each.
 
-    First, the counted people who came between phases; second, the people assigned ahead who are not counted yet; third,
-    the unmasked people.
+    They are the counted people who came between phases, the people assigned ahead who are not counted yet, and the
+    people whose arm was unmasked.
     """
     between, ahead, unmasked = (np.zeros(len(study.agents), dtype=np.int64) for _ in range(3))
     decisions = phases.decisions(transaction, row.id)

@@ -34,7 +34,11 @@ PAGE = 4 * 1024 * 1024  # most characters of records in one answer, unless a sin
 
 @dataclass(frozen=True, kw_only=True)
 class Visibility:
-    """What a reader may see. `whole`: heads, sequences and exact times; `agent`: exact times of its reports only."""
+    """What a reader may see.
+
+    If `whole`, the reader sees heads, sequences and exact times. If `agent` is given, the reader is that agent, and
+    sees exact times only of its own reports.
+    """
 
     whole: bool
     agent: str | None = None
@@ -72,7 +76,7 @@ def summary(row: StudyRow, visibility: Visibility, etags: ETags) -> answers.Stud
 def listed(
     transaction: Transaction, visibility: Visibility, etags: ETags, *, only: str | None, limit: int, **which: Any
 ) -> answers.Studies:
-    """List studies by id, as far as the reader may see them: the study `only`, if given, or those `which` selects."""
+    """List studies by id, as far as the reader may see them; `only` and `which` select them as in `studies.find`."""
     found, damaged = studies.find(transaction, only=only, limit=limit, **which)
     asked, reported = phases.reports_due(transaction, [row.id for row in found])
     lines = [
@@ -123,14 +127,14 @@ def held_now(transaction: Transaction, row: StudyRow) -> dict[str, Held]:
 
 
 def pulse(transaction: Transaction, only: str | None) -> tuple[int, int]:
-    """The number of studies, and a counter that grows with every change to a study (or to `only` one)."""
+    """The number of studies, and a counter that grows with every change of one; `only` restricts both to one study."""
     query = select(func.count(), func.coalesce(func.sum(tables.studies.c.sequence), 0))
     found = transaction.execute(query if only is None else query.where(tables.studies.c.id == only)).one()
     return int(found[0]), int(found[1])
 
 
 def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etags: ETags) -> answers.StudyStatus:
-    """The status of a study: its stage, its settings, and the agents that it waits for, with the time since when."""
+    """The status of a study: its stage, its settings, which reports it waits for, and since when."""
     study, claim = studies.message(transaction, row), studies.claim(transaction, row)
     asked = phases.asked_agents(transaction, row.id, row.phase)
     reported = phases.reported_agents(transaction, row.id, row.phase)

@@ -68,7 +68,7 @@ def backup(address: str, output: Path) -> int:
 
 
 def _write_out(engine: Engine) -> None:
-    """Checkpoint the write-ahead log into the file. Closing the database would do so too, but hide a failure."""
+    """Checkpoint the write-ahead log into the file. Closing the database would do so too, but would hide a failure."""
     connection = engine.raw_connection()
     try:
         busy, *_ = connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

@@ -128,10 +128,10 @@ class RecordCache:
         ] = Cache(24, weigh=lambda found: found[0].size, heaviest=1_000_000)
         self.scatters: Cache[PhaseKey, tuple[Scatter, ...]] = Cache(24)
         self.warnings: Cache[PhaseKey, tuple[str, ...]] = Cache(24)
-        self.pasts: Cache[PhaseKey, tuple[Past | None]] = Cache(24)  # the key has the phase's start, not a digest
+        self.pasts: Cache[PhaseKey, tuple[Past | None]] = Cache(24)  # the key has `opened_at`, not a digest
         self.decisions: Cache[PhaseKey, tuple[IntArray, IntArray, bool]] = Cache(48)
         self.totals: Cache[PhaseKey, Totals] = Cache(500, weigh=lambda totals: totals.counts.size, heaviest=2_000_000)
-        # The key also has the slice of agents. Estimates keep the data of every phase about every cell, so they weigh.
+        # The key also has the slice of agents. The size is limited, as estimates keep every phase's data of every cell.
         self.estimates: Cache[tuple[str, str, int, int, int], Estimates] = Cache(
             24, weigh=lambda found: found.scatter.size, heaviest=1_000_000
         )
@@ -174,7 +174,7 @@ class Storage(ABC):
         """Run `work` on a snapshot of the database, and return its result."""
 
     def glance(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` that consists of a single reading statement, and return its result."""
+        """Run `work`, which must be a single reading statement, and return its result."""
         return self.read(work)
 
     def ping(self) -> None:

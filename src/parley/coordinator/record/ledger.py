@@ -1,7 +1,7 @@
 """Read the log from the database: records of a study's chain, or of the server's own. `writer` appends them.
 
 Time stamps of a log's head are stored outside of the log, as rows of `documents`, so that backups contain them too.
-They do not follow from the log; the audit checks that the records that they name are in the log.
+No record says which stamps exist, but the audit checks that the log has the records that the stamps name.
 """
 
 from collections import deque
@@ -68,7 +68,7 @@ def _found(
 ) -> Iterator[Row[*tuple[Any, ...]]]:
     """Yield stored records, filtered by kind and actor, until their total size exceeds `size`.
 
-    `after` is the record after which to continue, or before which with `newest_first`.
+    The first record is the one after number `after`, or with `newest_first` the one before it.
     """
     order = log.c.sequence.desc() if newest_first else log.c.sequence
     query = select(log).where(log.c.stream == stream).order_by(order).limit(limit)
@@ -130,7 +130,10 @@ def walk(transaction: Transaction, stream: str) -> Iterator[Record]:
 
 
 def _walked(row: Row[*tuple[Any, ...]]) -> Record:
-    """A record for verification, which itself compares the text of a large payload and parses it only if needed."""
+    """A record to verify. A large payload is left unparsed.
+
+    The verifier compares the payload's text, and parses it only if needed.
+    """
     return _record(row, {}).unread(row.payload) if len(row.payload) > LARGE else _read(row)
 
 

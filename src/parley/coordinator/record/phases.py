@@ -144,7 +144,7 @@ def _place(found: Row[*tuple[Any, ...]], report: Report | None, early: Between) 
 
 
 def counted(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> Counted | None:
-    """The part of an agent's report in a decided phase that a correction is checked against; None without a report."""
+    """The facts about an agent's report in a decided phase with which a correction is compared; None if it has none."""
     study, found = row.id, phase_row(transaction, row.id, phase)
     if found is None or found.decision is None or not receipts(transaction, study, phase, agent):
         return None
@@ -162,7 +162,7 @@ def counted(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> 
 
 
 def past(transaction: Transaction, row: StudyRow, study: StudyMessage) -> Past | None:
-    """The past that reports of the phase in progress are compared with, cached; None if they are not compared."""
+    """The past means that reports of the phase in progress are compared with, cached; None if none are compared."""
 
     def made() -> tuple[Past | None]:
         now, before = (
@@ -182,7 +182,7 @@ def asked_agents(transaction: Transaction, study: str, phase: int) -> set[str]:
 
 
 def reports_due(transaction: Transaction, ids: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Study -> how many agents its phase in progress asks, and study -> how many of these have reported."""
+    """Two maps by study: how many agents its phase in progress asks to draw, and how many of these have reported."""
 
     def count(table: Table) -> dict[str, int]:
         now = and_(table.c.study == studies_table.c.id, table.c.phase == studies_table.c.phase)
@@ -239,7 +239,7 @@ def _receipt(row: Row[*tuple[Any, ...]]) -> Receipt:
 
 
 def standing(transaction: Transaction, study: str, phase: int, agent: str) -> Report:
-    """The report of an agent that counts in a phase; there must be one."""
+    """An agent's report that counts in a phase; it must exist."""
     return Report.read(transaction.execute(LAST, {"study": study, "phase": phase, "agent": agent}).scalar_one())
 
 
@@ -285,7 +285,7 @@ def read_outcomes(transaction: Transaction, study_id: str, study: StudyMessage, 
 def totals_of(transaction: Transaction, row: StudyRow, study: StudyMessage, phase: int) -> Totals:
     """`(arm, agent)`: the totals of a decided phase, cached.
 
-    Not for the transaction that decides the phase: if it is undone, the cache would keep totals that never counted.
+    The transaction that decides the phase must not call this: if it is undone, the cache would keep wrong totals.
     """
     key = (row.id, row.digest, phase)
     return transaction.cache.totals.get_or_compute(key, lambda: read_totals(transaction, row.id, study, phase))
@@ -313,7 +313,7 @@ def reported_agents(transaction: Transaction, study: str, phase: int) -> dict[st
 
 
 def set_aside(transaction: Transaction, study: str, phase: int, agent: str) -> dict[str, str | None]:
-    """Digest of an agent's quarantined report in a phase -> why an administrator refused it; None if none did."""
+    """Digest of an agent's quarantined report in a phase -> the reason why it was refused; None if it was not."""
     here = and_(quarantine.c.study == study, quarantine.c.phase == phase, quarantine.c.agent == agent)
     rows = transaction.execute(select(quarantine.c.digest, quarantine.c.refused).where(here))
     return {row.digest: row.refused for row in rows}
@@ -338,7 +338,7 @@ def quarantined(
     size: int | None = None,
     only: Collection[str] | None = None,
 ) -> tuple[list[Row[*tuple[Any, ...]]], int | None]:
-    """Quarantined reports after record `after`, oldest first, and the record after which to continue, or None.
+    """Quarantined reports after record `after`, oldest first, and the record after which to continue (None: the end).
 
     With `newest_first`, the reports before record `after` (0: all), newest first. The list ends once its total size
     exceeds `size`. `only` selects reports by digest.

@@ -96,7 +96,7 @@ class SqliteStorage(Storage):
 
 
 def sqlite_engine(path: Path, *, readers: int = 0) -> Engine:
-    """Create the writer's engine, with one connection, or with `readers` an engine of read-only connections."""
+    """Create the writer's engine with one connection, or an engine with as many read-only connections as `readers`."""
 
     def connect() -> sqlite3.Connection:
         made = _connect(str(path))
@@ -185,7 +185,7 @@ def _inode(path: Path | int) -> Inode | None:
 
 
 class DatabaseLock:
-    """Lock of the process that writes to a database; the system releases it when the process dies, however it dies.
+    """The lock that lets only one process write to a database. The system releases it when that process ends.
 
     It locks the database file itself, which nobody can remove unnoticed, and a file next to it that names the process.
     Only their owner may access both files (mode 600), and also the files that SQLite creates next to them.

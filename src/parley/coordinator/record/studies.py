@@ -1,4 +1,4 @@
-"""Read and write studies and what they have once: row, document, current question, certificate, frozen agents."""
+"""Read and write a study's row, and read its document, current question, certificate and frozen agents."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -86,7 +86,7 @@ msgspec.json.Decoder(StudyRow)  # inspect the type now, on one thread: see `code
 
 
 def _row(found: sa.Row[*tuple[Any, ...]]) -> StudyRow:
-    """Check a stored row and convert it: SQLite accepts anything in any column, and others may have written it."""
+    """Check a stored row and convert it: SQLite accepts anything in any column, whoever wrote it."""
     values = dict(zip(NAMES, found, strict=True))
     try:
         return msgspec.convert(values, StudyRow)
@@ -196,7 +196,7 @@ def message(transaction: Transaction, row: StudyRow) -> StudyMessage:
 
 
 def claim(transaction: Transaction, row: StudyRow) -> StudyMessage:
-    """The study as created, whose delta is what the guarantee states, whichever question is current."""
+    """The study as created. The guarantee states its delta, whichever question is current."""
     unchanged = question(transaction, row.id) is None
     return message(transaction, row) if unchanged else created(transaction, row)
 
@@ -231,7 +231,7 @@ def asked_anew(transaction: Transaction, study: str) -> dict[str, sa.Row[*tuple[
 
 
 def frozen_agents(transaction: Transaction, study: str) -> dict[str, sa.Row[*tuple[Any, ...]]]:
-    """Frozen agent -> since which phase it is frozen, why, and when."""
+    """Frozen agent -> the phase in which it was frozen, the reason and the time."""
     query = sa.select(frozen.c.agent, frozen.c.phase, frozen.c.reason, frozen.c.at).where(frozen.c.study == study)
     return {row.agent: row for row in transaction.execute(query)}
 

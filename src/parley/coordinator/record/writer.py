@@ -98,8 +98,8 @@ Values = dict[str, Any]
 class Entry:
     """Rows of one table, without the study's id, and how they are written.
 
-    New rows are `inserted`, existing rows `changed`, and rows that may or may not exist `put`. Rows that are `removed`,
-    if they exist, have only their keys.
+    New rows are `inserted`, existing rows `changed`, and rows that may or may not exist `put`. For `removed`, the rows
+    here have only their keys, and need not exist.
     """
 
     table: Table
@@ -130,9 +130,10 @@ def enact(
     """Write an event of a locked study and return the study's updated row; raises a refusal if it is not allowed.
 
     `state` and `states` are texts of the policy's states to store. `drafted` is the event's record, if it was made
-    before the transaction (`prepare`). `place` is the state of the event's agent, if it was read under the lock.
+    before the transaction (`prepare`). `place` is the state of the event's agent, if it was already read in this
+    transaction.
     """
-    # Read under the lock, so that what the state machine admits is still so when it is written.
+    # Read under the lock: nothing on which the state machine decides may change before the event is written.
     before = _with_context(transaction, row, situation(transaction, row, agent_of(event), place), event)
     after = admitted(row, before, event)
     revision = 0
@@ -394,7 +395,7 @@ def rows_of(
 
 
 def _superseded(before: Situation | None) -> list[Entry]:
-    """Remove the certificate of a study that was over, because another one follows; the old one stays in the log."""
+    """Remove the certificate of a study that was already over: a new one follows. The old one stays in the log."""
     over = before is not None and before.stage in OVER
     return [Entry(tables.documents, [{"kind": "certificate"}], "removed")] if over else []
 
@@ -404,7 +405,7 @@ def _state(phase: int, text: str | None) -> list[Entry]:
 
 
 def _opened(plan: Plan, agents: tuple[str, ...], at: str) -> list[Entry]:
-    """The rows of a new phase: its plan, and the column of each agent with work."""
+    """The rows of a new phase: its plan, and the planned draws of each agent that has any."""
     phase = {"phase": plan.phase, "plan": plan.text, "plan_digest": plan.digest, "opened_at": at}
     columns = [(agent, plan.draws(place)) for place, agent in enumerate(agents)]
     asked = [

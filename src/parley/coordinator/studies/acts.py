@@ -102,7 +102,7 @@ def already_read(transaction: Transaction, row: StudyRow, actor: str, *, after: 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """An act that was computed for a study as it was read, with its preview, but not applied."""
+    """An act that was computed for a study as it was read, but is not applied yet; with its preview."""
 
     act: Act
     given: Given
@@ -129,7 +129,7 @@ class Proposal:
 
 
 def propose(storage: Storage, act: Act, given: Given) -> Proposal:
-    """Compute what an act would do. It runs outside of every lock, since running the policy ahead takes time."""
+    """Compute what an act would do, outside of every lock, since running the policy ahead takes time."""
     preview = act.preview
 
     def read(transaction: Transaction) -> tuple[StudyRow, Trial]:

@@ -112,7 +112,7 @@ def _hold(transaction: Transaction, row: StudyRow, report: Report, why: str, *, 
 def _repeated(transaction: Transaction, report: Report, earlier: Sequence[Receipt]) -> Receipt | None:
     """The receipt of a report that is sent again: of the agent's first report, or of the report that counts.
 
-    None for any other report, and for one that was corrected since, so that its sender does not think that it counts.
+    None for any other report, and for a report that was corrected since: the sender must not think that it counts.
     """
     first, last = earlier[0], earlier[-1]
     if report.digest == first.report:
@@ -129,10 +129,10 @@ def _corrections_of(transaction: Transaction, report: Report) -> list[ReportCorr
 def _put_aside(
     transaction: Transaction, row: StudyRow, report: Report, earlier: Sequence[Receipt], *, actor: str, at: str
 ) -> Refusal:
-    """Quarantine and log a report that differs from the accepted report of its agent and phase, which still counts.
+    """Quarantine and log a report that differs from the accepted report of its agent and phase.
 
-    The report must be acceptable in itself: reports on another plan, or with impossible numbers, are refused and not
-    stored.
+    The accepted report still counts. The new report must be acceptable in itself: a report on another plan, or with
+    impossible numbers, is refused and not stored.
     """
     standing = phases.standing(transaction, report.study, report.phase, report.agent)
     if report.plan != standing.plan:
@@ -170,7 +170,10 @@ def _put_aside(
 def _answered(
     transaction: Transaction, report: Report, aside: Mapping[str, str | None], counted: Collection[str]
 ) -> tuple[str, str]:
-    """An administrator's decision about a quarantined report, and the reason. A site asks by sending it again."""
+    """Whether an administrator has accepted or refused a quarantined report ("waiting" if neither), and the reason.
+
+    A site asks for this by sending the report again.
+    """
     made, digest = _corrections_of(transaction, report), report.digest
     if made and made[-1].report.digest == digest:
         return "accepted", made[-1].reason
@@ -281,7 +284,7 @@ def _computed(loaded: _Step) -> _Step:
 
 
 def closing_studies(transaction: Transaction) -> list[str]:
-    """The ids of studies that are closing, so that a step of their policy is due."""
+    """The ids of studies at stage `closing`, in which a step of the policy is due."""
     return [row.id for row in studies.find(transaction, stage=Stage.CLOSING, limit=1000)[0]]
 
 
@@ -354,7 +357,7 @@ def _prepared_finding(
 class Closer:
     """A thread that takes due steps, including steps that another process did not finish.
 
-    It looks for due steps when called, and every `MOMENT`; which steps are due follows from the database alone.
+    It looks for due steps when called, and every `MOMENT` seconds. The database alone determines which steps are due.
     """
 
     _notify: Callable[[StudyRow], None]
@@ -367,7 +370,7 @@ class Closer:
         self._thread = threading.Thread(target=self._run, name="closer", daemon=True)
 
     def start(self, notify: Callable[[StudyRow], None]) -> None:
-        """Start the thread, with the steps due now. It calls `notify` after every step, on this thread."""
+        """Start the thread, which first takes the steps that are due now. It calls `notify` after every step."""
         self._notify = notify
         self._thread.start()
 

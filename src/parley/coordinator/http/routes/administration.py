@@ -1,4 +1,4 @@
-"""The operations of the acts in `parley.protocol.acts`: one to perform an act, and one to preview it.
+"""The operations of the acts in `parley.protocol.acts`: one to perform each act, and one to preview it.
 
 Also the operations with which auditors and administrators read about a study.
 """
@@ -38,7 +38,7 @@ def _given(call: Call[Any, Any]) -> Given:
     Refuses a report of another study, phase or agent than those in the path.
     """
     sent = {} if call.body is None else asdict(call.body)
-    # The path takes precedence over the body. Its kid is empty here, so no kid of a signature's body gets through.
+    # The path takes precedence over the body. It has no kid here, so its empty kid replaces one that a body contains.
     given = Given(**sent | asdict(call.at), by=call.by.name)
     report = getattr(given, "report", None)
     if isinstance(report, Report) and (report.study, report.phase, report.agent) != (
@@ -54,8 +54,8 @@ def preview_handler(act: Act) -> Handler:
     """Make the handler that shows what an act would do, with the digest that confirms the preview.
 
     Before the answer is sent, the server's log records who was shown which preview, and only that person can confirm
-    it. The study's own log is not used, and names readers of results only once per phase: a record for every preview
-    would change the study each time, and could keep a phase from closing.
+    it. The study's own log names readers of results only once per phase: a record for every preview would change the
+    study each time, and could keep a phase from closing.
     """
     preview = act.preview
     assert preview is not None
@@ -104,7 +104,7 @@ def _named(handler: Handler, name: str, words: str) -> Handler:
 
 @asynccontextmanager
 async def _refusals_recorded(call: Call[Any, Any], act: Act, operation: str) -> AsyncIterator[None]:
-    """Record a read before a refusal that depends on a report in the body: it reveals whether a guess is right."""
+    """Log a read of results if an act with a report is refused: the refusal reveals whether a guess is right."""
     try:
         yield
     except Refusal:
@@ -140,10 +140,10 @@ async def _confirmed_with(call: Call[Any, Any], act: Act, given: Given) -> answe
 
 
 async def _require_shown(call: Call[Any, Any], digest: str) -> None:
-    """Refuse a preview that the caller was not shown according to the log, before anything is computed.
+    """Refuse the digest of a preview that was never shown to the caller, according to the log.
 
-    Otherwise an invented digest would be compared with the actual preview, and the answer would reveal whether a guess
-    is right.
+    This is checked before anything is computed. Otherwise an invented digest would be compared with the actual preview,
+    and the answer would reveal whether a guess is right.
     """
     look = partial(ledger.names, stream=ledger.SERVER, kind=SHOWN, actor=call.by.name)
     what = {"study": call.study, "digest": digest}
@@ -179,7 +179,7 @@ async def _prove(call: Call[Any, Any], act: Act) -> None:
 
 
 async def list_quarantine(call: Call[schemas.QuarantineQuery, None]) -> answers.Quarantine:
-    """List quarantined reports, including reports that are or were held. `held` selects those that still are held,
+    """List quarantined reports, including reports that are or were held. `held` selects those that are still held,
     `beside` those that wait while another report counts; `after` continues the list.
     """
     return await call.about(partial(quarantined, **asdict(call.query)))
@@ -248,7 +248,7 @@ async def _lines(call: Call[None, None]) -> AsyncIterator[str]:
 
 
 async def verify_study(call: Call[None, None]) -> Verified:
-    """Verify a study: check the hash chain of its log, repeat every decision, and compare with the database."""
+    """Verify a study: check the hash chain of its log, repeat every decision, and compare its tables with the log."""
     return await call.compute(partial(_verified, call))
 
 

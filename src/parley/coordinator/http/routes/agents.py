@@ -40,9 +40,10 @@ def known_receipt(text: str | None) -> tuple[int, str] | None:
 
 
 async def get_agent_plan(call: Call[PlanQuery, None]) -> AgentAssignment:
-    """An agent's planned draws in the current phase. With `wait`, answers after phase `after`, or when time is up.
+    """An agent's planned draws in the current phase.
 
-    A site may also send its progress, and the objection of its own policy; no decision depends on these.
+    With `wait`, the answer comes once the study has left phase `after`, or when the time is up. A site may also send
+    its progress, and an `objection` if its own policy does not allow the draws; no decision depends on these.
     """
     context, query, agent = call.context, call.query, call.at.agent
     look, until = partial(agent_assignment, study=call.study, agent=agent), monotonic() + query.wait
@@ -73,7 +74,7 @@ async def _moved(context: Context, row: StudyRow, after: int, until: float) -> b
 
 
 async def put_report(call: Call[None, Report]) -> Response:
-    """Send the report of a phase. The first time gives 201; the same body again gives the same receipt with 200."""
+    """Send the report of a phase. The first call returns the receipt with 201; a repeated call returns it with 200."""
     context, by, at = call.context, call.by.name, call.at
     report, known = call.body, known_receipt(call.headers.get("parley-receipt"))
     if (report.study, report.phase, report.agent) != (at.study, at.phase, at.agent):
@@ -84,7 +85,7 @@ async def put_report(call: Call[None, Report]) -> Response:
 
     try:
         accepted: Accepted = await call.change(work, study=call.study)
-    except Refusal as refusal:  # the reason is not counted: viewers may not know that a report is held
+    except Refusal as refusal:  # the metric does not say why: viewers may not know that a report is held
         context.metrics.reports.labels("refused").inc()
         if refusal.slug == "report-conflict":
             # This refusal reveals that a guess is wrong, and by the digest which guess is right: it counts as a read.

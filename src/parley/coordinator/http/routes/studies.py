@@ -62,7 +62,7 @@ def read_study(body: NewStudyBody, settings: ServerSettings) -> StudyMessage:
 
 
 async def get_study(call: Call[None, None]) -> answers.StudyStatus:
-    """The status of a study: its stage, its settings, and the agents that it waits for, with the time since when."""
+    """The status of a study: its stage, its settings, which reports it waits for, and since when."""
     visibility, etags = call.visibility, call.context.etags
 
     def work(transaction: Transaction) -> tuple[answers.StudyStatus, bool]:
@@ -104,7 +104,7 @@ async def get_history(call: Call[HistoryQuery, None]) -> answers.History:
 async def get_findings(call: Call[FindingsQuery, None]) -> answers.Findings:
     """The findings of a study so far: every mean and difference, with intervals that hold jointly at every phase.
 
-    For a large study an answer has fewer agents than requested; `first` continues.
+    For a large study, an answer has fewer agents than requested: ask for the others with `first`.
     """
     return await call.about(partial(progress.findings, columns=_columns(call.query), phase=call.query.phase))
 
@@ -179,7 +179,7 @@ def _event(call: Call[None, None], glance: Glance) -> str:
 
 
 async def follow_studies(call: Call[None, None]) -> StreamingResponse:
-    """Server-sent events `studies` with their number and a version: one at once, then one after every change."""
+    """Server-sent events `studies` with the number of studies and a version: one at once, then one at every change."""
     call.context.streams.check(call.by.kid)
     return StreamingResponse(_changes(call), media_type="text/event-stream", headers=STREAM)
 
