@@ -158,7 +158,7 @@ def test_nothing_more_comes_of_a_person(tmp_path):
         site.gone("p-0")
         person = site.people["p-0"]
         assert (person.missing, person.value("harm"), person.is_gone("Pain")) == (True, 1.0, True)
-        with pytest.raises(InvalidInput, match="somebody who was assigned here"):
+        with pytest.raises(InvalidInput, match="the key of a person assigned here"):
             site.gone("p-9")
 
 
@@ -215,7 +215,7 @@ def test_a_table_has_a_column_for_each_outcome(desk):
         "harm: Found: 0.5. Allowed: 0 or 1.",
         "Pain: Found: 11.0. Allowed: a number from 0 to 10.",
         "once; it is already in line 4",
-        "somebody who was assigned here",
+        "the key of a person assigned here",
     ):
         assert wrong.count(words) == 1, words
     assert people["p-4"].others == {"Pain": 3.0}, "nothing of it was taken"

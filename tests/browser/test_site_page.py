@@ -114,7 +114,7 @@ def test_a_nurse_runs_a_phase(visit, nurses):
     page.get_by_role("button", name="Check it").click()
     wrong = page.get_by_role("region", name="Wrong rows")
     expect(wrong).to_contain_text(f"{came + 1}")
-    expect(wrong).to_contain_text("somebody who was assigned here")
+    expect(wrong).to_contain_text("the key of a person assigned here")
     expect(wrong).to_contain_text("once; it is already in line 2")
     file = ward.folder / "outcomes.csv"
     file.write_bytes("\ufeffPARTICIPANT;Reward\r\n".encode() + "\r\n".join(rows).encode())
