@@ -194,7 +194,7 @@ def test_the_page_asks_each_question_and_notes_each_answer(desk):
         422, do="outcome", participant="p-1", outcome="pain", reward="1"
     )
     gone = desk.post(do="gone", participant="p-1")
-    assert "Primary outcome: none will come, Was there a bleeding? yes, Pain: none will come." in gone
+    assert "Primary outcome: no outcome will come, Was there a bleeding? yes, Pain: no outcome will come." in gone
     assert listed(gone) == []
 
 

@@ -96,7 +96,9 @@ def test_an_outcome_of_yes_or_no_has_two_buttons_and_nothing_to_type(desk):
     assert 'inputmode="decimal"' not in page
     assert "<strong>p-1</strong>: yes." in open_.post(do="outcome", participant="p-1", reward="1")
     assert open_.site.people["p-1"].reward == 1.0
-    assert "<strong>p-1</strong>: none will come." in open_.post(do="outcome", participant="p-1", reward="missing")
+    assert "<strong>p-1</strong>: no outcome will come." in open_.post(
+        do="outcome", participant="p-1", reward="missing"
+    )
     assert open_.site.people["p-1"].missing
     assert listed(open_.get()) == [], "nobody is awaited any more"
     assert listed(open_.post(do="find", which="all")) == ["p-1"]
