@@ -203,7 +203,10 @@ def test_a_table_has_a_column_for_each_outcome(desk):
         desk.site.assign(f"p-{number}")
     taken = desk.post(do="take", table="Participant;HARM;Outcome;pain\np-1;yes;1;2,5\np-2;missing;;\np-3;;;\n")
     assert "4 outcomes entered... " not in taken
-    assert "The table was saved. 3 outcomes entered. 1 marked as missing. 1 row without an outcome was ignored" in taken
+    assert (
+        "The table was saved. 3 outcomes entered. 1 outcome marked as missing. 1 row without an outcome was ignored"
+        in taken
+    )
     people = desk.site.people
     assert (people["p-1"].reward, people["p-1"].others) == (1.0, {"harm": 1.0, "Pain": 2.5})
     assert people["p-2"].others == {"harm": None}

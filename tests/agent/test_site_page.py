@@ -342,7 +342,10 @@ def test_a_table_says_at_the_top_what_was_taken_missing_and_ignored_or_that_noth
     assert open_.site.status()["observed"] == 0
     page = open_.post(do="take", table=text.replace("p-9;1\np-1;0\n", ""))
     top = page.partition('id="assign-title"')[0]
-    said = "2 outcomes entered. 1 marked as missing. 1 row without an outcome was ignored (line 5). 2 are still"
+    said = (
+        "2 outcomes entered. 1 outcome marked as missing. 1 row without an outcome was ignored (line 5). "
+        "2 outcomes are still"
+    )
     assert said in top
     assert (open_.site.status()["observed"], open_.site.status()["missing"]) == (2, 1)
 
