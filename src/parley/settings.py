@@ -510,7 +510,8 @@ class StudySettings:
     )
     draws_only: Names = setting(
         (), (list,), agent_names, "agents that are only drawn, and ask nothing",
-        default="none", sentence="ask no question of their own: {value}", section="sites", key="asks", in_file=False,
+        default="none", sentence="agents that ask no question of their own: {value}", section="sites", key="asks",
+        in_file=False,
     )
     weight_steps: Names = setting(
         (), (list,), text_list, "the weights that are in doubt, in order: each site asks at every one of them",
@@ -570,7 +571,7 @@ class StudySettings:
         None, NUMBER, or_none(any_number),
         "x0: estimates are for people with this covariate, and it replaces unknown ones",
         default="each site's mean in its first phase; the middle of the range where `theta` is stated",
-        section="covariate", key="center", sentence="outcomes are adjusted to a covariate of {value:g}",
+        section="covariate", key="center", sentence="estimates are for people with a covariate of {value:g}",
         needs="covariate",
     )
     covariate_theta: FloatArray | None = setting(
@@ -578,12 +579,12 @@ class StudySettings:
         "by how much an outcome rises with the covariate, from history: a number, or one per agent. No value breaks "
         "the guarantee. Needs `center` or `range`",
         default="each site learns it from its own earlier phases", section="covariate", key="theta",
-        sentence="the slope in the covariate is stated: {span}", needs="covariate",
+        sentence="the slope on the covariate is stated: {span}", needs="covariate",
     )
     covariate_largest_theta: float | None = setting(
         None, NUMBER, or_none(above_zero), "the largest absolute value of a learned theta",
         default="where rewards are in a range: its width over that of `range`", section="covariate",
-        key="largest_theta", sentence="slopes in the covariate are limited to ±{value:g}", needs="covariate",
+        key="largest_theta", sentence="slopes on the covariate are limited to ±{value:g}", needs="covariate",
     )
     covariate_correlation: float = setting(
         0.0, NUMBER, within(-0.999, 0.999),
@@ -604,7 +605,7 @@ class StudySettings:
     rate: FloatArray | None = setting(
         None, NUMBERS, or_none(per_agent),
         "draws a day: a number, or one per agent; 0 only for an agent without weight",
-        default="not known", section="sampling", sentence="agents make {span} draws a day",
+        default="not known", section="sampling", sentence="each agent makes {span} draws a day",
     )
     day_cost: float = setting(
         0.0, NUMBER, at_least_zero, "what a day of the study costs, in the unit of `price`; needs `rate`",
@@ -613,7 +614,8 @@ class StudySettings:
     round_days: float = setting(
         0.0, NUMBER, at_least_zero, "days that a round takes on top of its draws: to collect, decide and start again; "
         "needs `rate`",
-        section="sampling", sentence="a round takes {value:,.10g} days in addition to its draws", needs="rate",
+        section="sampling", sentence="a round takes {value:,.10g} days in addition to the time for its draws",
+        needs="rate",
     )
     delay: FloatArray = setting(
         0.0, NUMBERS, per_agent, "days from a draw to its outcome: a number, or one per agent; a phase waits for the "
@@ -667,7 +669,7 @@ class StudySettings:
     contact: str = setting(
         "", (str,), text(200),
         "whom people at a site ask, for instance when an outcome of a reported phase was wrong; their page shows it",
-        default="the study's administrator", section="sites", sentence="sites ask {value}",
+        default="the study's administrator", section="sites", sentence="sites direct questions to {value}",
     )
     key_pattern: str = setting(
         "", (str,), key_mask(100),
@@ -690,7 +692,7 @@ class StudySettings:
     outcome_question: str = setting(
         "", (str,), text(200),
         "what the page of a site asks for the primary outcome of a person, as in `\"Wound closed after 14 days?\"`",
-        default="none", section="sites", key="question", sentence="sites ask: {value}",
+        default="none", section="sites", key="question", sentence="sites ask about the outcome: {value}",
     )
     outcome_words: Names = setting(
         (), (list,), text_list,

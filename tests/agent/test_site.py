@@ -221,7 +221,7 @@ def test_a_person_who_comes_when_nobody_is_needed_stays_outside_or_on_the_leadin
     [
         (lambda site: site.assign(""), "participant"),
         (lambda site: site.assign("a\nb"), "printable"),
-        (lambda site: site.outcome("nobody", 1.0), "somebody who was assigned here"),
+        (lambda site: site.outcome("nobody", 1.0), "the key of a person assigned here"),
         (lambda site: site.outcome("p-0", 2.0), "from 0 to 1"),
         (lambda site: site.outcome("p-0", float("nan")), "reward"),
         (lambda site: site.outcome("p-0", True), "reward"),

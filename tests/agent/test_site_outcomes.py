@@ -158,7 +158,7 @@ def test_nothing_more_comes_of_a_person(tmp_path):
         site.gone("p-0")
         person = site.people["p-0"]
         assert (person.missing, person.value("harm"), person.is_gone("Pain")) == (True, 1.0, True)
-        with pytest.raises(InvalidInput, match="somebody who was assigned here"):
+        with pytest.raises(InvalidInput, match="the key of a person assigned here"):
             site.gone("p-9")
 
 
@@ -194,7 +194,7 @@ def test_the_page_asks_each_question_and_notes_each_answer(desk):
         422, do="outcome", participant="p-1", outcome="pain", reward="1"
     )
     gone = desk.post(do="gone", participant="p-1")
-    assert "Primary outcome: none will come, Was there a bleeding? yes, Pain: none will come." in gone
+    assert "Primary outcome: no outcome will come, Was there a bleeding? yes, Pain: no outcome will come." in gone
     assert listed(gone) == []
 
 
@@ -203,7 +203,10 @@ def test_a_table_has_a_column_for_each_outcome(desk):
         desk.site.assign(f"p-{number}")
     taken = desk.post(do="take", table="Participant;HARM;Outcome;pain\np-1;yes;1;2,5\np-2;missing;;\np-3;;;\n")
     assert "4 outcomes entered... " not in taken
-    assert "The table was saved. 3 outcomes entered. 1 marked as missing. 1 row without an outcome was ignored" in taken
+    assert (
+        "The table was saved. 3 outcomes entered. 1 outcome marked as missing. 1 row without an outcome was ignored"
+        in taken
+    )
     people = desk.site.people
     assert (people["p-1"].reward, people["p-1"].others) == (1.0, {"harm": 1.0, "Pain": 2.5})
     assert people["p-2"].others == {"harm": None}
@@ -215,7 +218,7 @@ def test_a_table_has_a_column_for_each_outcome(desk):
         "harm: Found: 0.5. Allowed: 0 or 1.",
         "Pain: Found: 11.0. Allowed: a number from 0 to 10.",
         "once; it is already in line 4",
-        "somebody who was assigned here",
+        "the key of a person assigned here",
     ):
         assert wrong.count(words) == 1, words
     assert people["p-4"].others == {"Pain": 3.0}, "nothing of it was taken"

@@ -96,7 +96,9 @@ def test_an_outcome_of_yes_or_no_has_two_buttons_and_nothing_to_type(desk):
     assert 'inputmode="decimal"' not in page
     assert "<strong>p-1</strong>: yes." in open_.post(do="outcome", participant="p-1", reward="1")
     assert open_.site.people["p-1"].reward == 1.0
-    assert "<strong>p-1</strong>: none will come." in open_.post(do="outcome", participant="p-1", reward="missing")
+    assert "<strong>p-1</strong>: no outcome will come." in open_.post(
+        do="outcome", participant="p-1", reward="missing"
+    )
     assert open_.site.people["p-1"].missing
     assert listed(open_.get()) == [], "nobody is awaited any more"
     assert listed(open_.post(do="find", which="all")) == ["p-1"]
@@ -340,7 +342,10 @@ def test_a_table_says_at_the_top_what_was_taken_missing_and_ignored_or_that_noth
     assert open_.site.status()["observed"] == 0
     page = open_.post(do="take", table=text.replace("p-9;1\np-1;0\n", ""))
     top = page.partition('id="assign-title"')[0]
-    said = "2 outcomes entered. 1 marked as missing. 1 row without an outcome was ignored (line 5). 2 are still"
+    said = (
+        "2 outcomes entered. 1 outcome marked as missing. 1 row without an outcome was ignored (line 5). "
+        "2 outcomes are still"
+    )
     assert said in top
     assert (open_.site.status()["observed"], open_.site.status()["missing"]) == (2, 1)
 

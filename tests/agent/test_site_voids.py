@@ -125,7 +125,7 @@ def test_nothing_is_voided_after_an_outcome_was_noted_or_without_a_reason_and_a_
     for wrong in ({"reason": " ", "who": "N."}, {"reason": "why", "who": ""}):
         with pytest.raises(InvalidInput, match="a line of 1 to 200 characters"):
             open_.site.void("p-3", **wrong)
-    with pytest.raises(InvalidInput, match="somebody who was assigned here"):
+    with pytest.raises(InvalidInput, match="the key of a person assigned here"):
         open_.site.void("p-9", **WHY)
     assert open_.site.status()["voided"] == 0
 

@@ -101,7 +101,7 @@ def test_a_nurse_runs_a_phase(visit, nurses):
     page.locator("details.answer summary", has_text="0.5").click()
     expect(page.get_by_label("Outcome of p-0")).to_have_value("7")
     page.get_by_role("button", name="No outcome will come p-0").click()
-    expect(page.get_by_role("status").first).to_contain_text("none will come")
+    expect(page.get_by_role("status").first).to_contain_text("no outcome will come")
 
     # p-0's place is drawn anew from the whole plan, so how many more come until every arm has its number is chance.
     came, first = 0, {}
@@ -114,7 +114,7 @@ def test_a_nurse_runs_a_phase(visit, nurses):
     page.get_by_role("button", name="Check it").click()
     wrong = page.get_by_role("region", name="Wrong rows")
     expect(wrong).to_contain_text(f"{came + 1}")
-    expect(wrong).to_contain_text("somebody who was assigned here")
+    expect(wrong).to_contain_text("the key of a person assigned here")
     expect(wrong).to_contain_text("once; it is already in line 2")
     file = ward.folder / "outcomes.csv"
     file.write_bytes("\ufeffPARTICIPANT;Reward\r\n".encode() + "\r\n".join(rows).encode())

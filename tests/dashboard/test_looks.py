@@ -38,7 +38,7 @@ def test_of_a_long_study_the_latest_phases_are_drawn_with_their_numbers():
     assert ">1<" not in figure
     none, out = [None] * 20, ArmStatus.RULED_OUT
     gone = Arm(name="c", means=none, lows=none, highs=none, scores=[3.4] * 20, status=out, dropped_in=4, first=31)
-    assert "ruled out in 4" in str(evidence_chart([*late, gone], 3.4, "x"))
+    assert "ruled out in phase 4" in str(evidence_chart([*late, gone], 3.4, "x"))
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_a_calendar_waits_for_the_slowest():
         assert x == pytest.approx(150.0 + day * begin, abs=0.01)
         assert width == pytest.approx(day * lasts, abs=0.01)
     assert "46 days" in chart
-    assert "A draws longest" in chart
+    assert "A takes longest" in chart
     late = calendar_chart(["A", "B"], [[10, 1], [5, 10]], [30.0, 0.0], 2.0, decided=2)
     assert "79 days" in late, "outcomes of A come 30 days later: 10 + 30 + 2, and 5 + 30 + 2"
     idle = calendar_chart(["A", "B"], [[10, 0]], [0.0, 0.0], 0.0, decided=1)

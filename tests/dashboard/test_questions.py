@@ -116,7 +116,7 @@ def test_of_a_site_that_asks_nothing_no_answer_is_told(here):
         assert browser.get("/studies/mute/evidence").status_code == 200
         assert browser.get("/studies/mute/samples").status_code == 200
         estimates = browser.get("/studies/mute/estimates.csv").text
-    assert "Ask no question: South" in board
+    assert "Agents that ask no question: South" in board
     assert '<th scope="row">South</th>' not in board
     assert '<span class="for">South</span>' not in answer
     assert "South" not in table

@@ -35,7 +35,7 @@ def test_of_many_outcomes_each_is_taken_or_refused_with_the_reason(line, tmp_pat
     assert [row["taken"] for row in found["rows"]] == [True, *[False] * 5, True, *[False] * 3, True]
     assert [row["participant"] for row in found["rows"]][7:9] == [None, None]
     why = [row["why"] for row in found["rows"]]
-    assert why[1] == "participant: found 'p-9'; allowed: somebody who was assigned here. Assign this person first"
+    assert why[1] == "participant: found 'p-9'; allowed: the key of a person assigned here. Assign this person first"
     assert why[2] == "participant: found 'p-1' a second time; allowed: once"
     assert why[3] == 'missing: found no reward; allowed: a reward, or "missing": true'
     assert "reward" in why[4]

@@ -59,7 +59,7 @@ def test_an_export_with_events_groups_and_codes_is_taken_and_the_same_again_chan
     [
         (
             EXPORT + "p-9,day_14_arm_1,leeds,1,,0\n",
-            "line 6, column wound_closed: found 'p-9'; allowed: somebody who",
+            "line 6, column wound_closed: found 'p-9'; allowed: the key of a person",
         ),
         (
             EXPORT + "p-1,day_28_arm_1,leeds,0,,0\n",

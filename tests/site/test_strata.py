@@ -83,7 +83,7 @@ def test_outcomes_find_their_stratum(line, sites):
     found = line.post("/v1/outcomes/bulk", json={"outcomes": rows}).json()
     assert (found["taken"], found["refused"]) == (2, 1)
     assert found["rows"][2]["why"] == (
-        "participant: found 'nobody'; allowed: somebody who was assigned here. Assign this person first"
+        "participant: found 'nobody'; allowed: the key of a person assigned here. Assign this person first"
     )
     assert [site.status()["observed"] for site in sites] == [1, 1]
     assert line.post("/v1/missing", json={"participant": "old & frail"}).status_code == 200

@@ -71,7 +71,7 @@ def test_a_preview_says_what_every_row_will_do_and_writes_nothing(ward, name):
     before = ward.site.status()
     page = upload(ward, TABLES[name], name=name)
     assert "What the table would do" in page
-    assert "2 to enter." in page
+    assert "2 outcomes to enter." in page
     first, second = (
         '<th scope="row">p-2</th><td class="text">no</td><td>yes</td>',
         '<th scope="row">p-1</th><td class="text">yes</td><td>–</td>',
@@ -81,7 +81,7 @@ def test_a_preview_says_what_every_row_will_do_and_writes_nothing(ward, name):
     assert "2 outcomes entered." in confirmed(ward, page)
     assert [ward.site.people[key].reward for key in ("p-1", "p-2")] == [1.0, 0.0]
     again = upload(ward, TABLES[name], name=name)
-    assert "2 are already known." in again
+    assert "2 outcomes are already known." in again
     assert "Save the whole table" not in again
 
 
@@ -105,8 +105,8 @@ def test_keys_that_an_export_escaped_come_in_again(desk):  # noqa: F811
         open_.site.outcome(key, 1.0)
     text = open_.browser.get("/export.csv").content
     assert b"'-007" in text
-    assert "3 are already known." in upload(open_, text), "a key with an apostrophe of its own too"
-    assert "1 to enter." in upload(open_, b"participant;outcome\n'-007;0\n")
+    assert "3 outcomes are already known." in upload(open_, text), "a key with an apostrophe of its own too"
+    assert "1 outcome to enter." in upload(open_, b"participant;outcome\n'-007;0\n")
 
 
 def test_rows_that_fail_are_named_in_the_readers_language_and_nothing_can_be_entered(ward):

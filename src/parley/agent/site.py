@@ -342,7 +342,7 @@ class Site:
                 if similar
                 else Translatable("Assign this person first")
             )
-            allowed = Translatable("somebody who was assigned here")
+            allowed = Translatable("the key of a person assigned here")
             raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
         return person
 

@@ -193,7 +193,9 @@ def _state(arm: Arm) -> str:
     """The text beside an arm's bar: its status, or its evidence; evidence that rounds to 0 or is negative is "none"."""
     if arm.chosen or arm.dropped_in:
         word = gettext(arm.status)
-        return f"{word} ★" if arm.chosen else gettext("%(status)s in %(phase)s", status=word, phase=arm.dropped_in)
+        return (
+            f"{word} ★" if arm.chosen else gettext("%(status)s in phase %(phase)s", status=word, phase=arm.dropped_in)
+        )
     if arm.status is ArmStatus.CLOSED:
         return gettext(arm.status)
     score = arm.scores[-1]

@@ -265,13 +265,13 @@ def standing_words(stands: Sequence[Found]) -> str:
     >>> standing_words([{"arm": "C", "status": "stopped", "words": "stopped", "mixes": ["Lyon"]}, *rows])
     'stopped: C (in the mix of Lyon); cleared: A, B'
     >>> standing_words([{"arm": "C", "status": "stopped", "words": "stopped", "mixes": []}])
-    'stopped: C (in the mean of all mixes)'
+    'stopped: C (on average over all mixes)'
     """
     by_status: dict[str, list[str]] = {}
     for row in stands:
         mixes = gettext(" (in the mix of %(agents)s)", agents=", ".join(row["mixes"])) if row["mixes"] else ""
         if not mixes and row["status"] in ("stopped", "proposed"):
-            mixes = gettext(" (in the mean of all mixes)")
+            mixes = gettext(" (on average over all mixes)")
         by_status.setdefault(row["words"], []).append(f"{row['arm']}{mixes}")
     order = [translated(words) for words in WORDS.values()]
     return "; ".join(f"{status}: {', '.join(by_status[status])}" for status in order if status in by_status)

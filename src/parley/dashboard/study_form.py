@@ -110,7 +110,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
         Translatable("Optional: one number, or one for each agent, for example 4, 3, 5. It shows who is late."),
     ),
     "sampling.round_days": (
-        Translatable("Days between two phases"),
+        Translatable("Days between phases"),
         Translatable("Optional: the time to collect, decide and start again."),
     ),
     "weights.kind": (Translatable("How to weight an agent's question"), ""),

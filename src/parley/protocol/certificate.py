@@ -33,7 +33,7 @@ WHY = {
     OutcomeStatus.OPEN: phrase("not over yet", of=REMAIN),
 }
 WITHOUT = phrase(" for {0}", of=REMAIN)
-GONE = phrase("; {0} left and has no answer: the others were re-weighed without it")
+GONE = phrase("; left without an answer: {0} (the others were re-weighed)")
 CORRECTED = (
     phrase("; {0} report was corrected after the decision, and this is about the numbers before the correction"),
     phrase("; {0} reports were corrected after the decision, and this is about the numbers before the corrections"),

@@ -36,7 +36,7 @@ from parley.text.status import OutcomeStatus
 from parley.text.translation import phrase
 from parley.totals import Totals
 
-ALARM = phrase("the guardrail {0} raised an alarm, in the mean of all mixes")
+ALARM = phrase("the guardrail {0} raised an alarm, on average over all mixes")
 ALARM_IN = phrase("the guardrail {0} raised an alarm, in the mix of {1}")
 
 

@@ -280,7 +280,7 @@ def _note_change(taken: Taken, line: int, rules: OutcomeRules, entered: Entered,
 def said_value(rules: OutcomeRules, value: float | None) -> str:
     """The value of an outcome in the reader's words; None means that none will come."""
     if value is None:
-        return gettext("none will come")
+        return gettext("no outcome will come")
     return words_for(rules)[0 if value else 1] if rules.values == YES_OR_NO else figure(value)
 
 

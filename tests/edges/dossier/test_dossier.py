@@ -60,7 +60,7 @@ def test_what_is_watched_is_what_simulate_says():
         assert (seen.selected[arm] >= (outcome.chosen == arm).any(axis=1).mean(axis=0)).all()
     assert seen.selected.sum(axis=0) + seen.unanswered == pytest.approx([1.0, 1.0])
     assert seen.all_hold >= 0.9
-    assert [row.what for row in seen.estimates][-2:] == ["mean of the answer", "best other minus the answer"]
+    assert [row.what for row in seen.estimates][-2:] == ["mean of the answer", "best other arm minus the answer"]
     assert all(row.rmse >= abs(row.bias) for row in seen.estimates)
 
 

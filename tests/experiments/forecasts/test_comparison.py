@@ -100,7 +100,7 @@ def test_another_design_is_recommended_where_it_takes_clearly_less_and_only_a_pr
     looking = beside(mine, design("kn", 500, rounds=300.0))
     assert looking.design[0] == "this study"
     assert (
-        "the design kn takes fewer samples: 500 in 300.0 looks; this study takes 2.00 times that"
+        "the design kn takes fewer samples: 500 in 300.0 looks; this study takes 2.00 times as many"
         in looking.sentences[-1]
     )
     weak = beside(mine, design("sequential", 500, power=0.8))

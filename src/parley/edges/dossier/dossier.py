@@ -337,7 +337,7 @@ def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, i
             best(within, first(problem.arms.index(problem.control)), by, planner.replications)
     if len(sites) > 1 and problem.top == 1:
         each = many if tolerance else planner.replications
-        own = Translatable("each has its own best, by {0:.3g}", gap)
+        own = Translatable("each agent has a best arm of its own, by {0:.3g}", gap)
         best(own, (np.arange(len(sites)) % problem.arm_count, sites), gap, each)
         apart = np.where(sites == sites[-1], 0, problem.arm_count - 1)
         against = Translatable("{0} against all others, by {1:.3g}", problem.sites[-1], gap)
@@ -596,7 +596,7 @@ def _with_estimates(ended: Watched, seen: _Recorder, answered: BoolArray) -> Wat
     is_leader, has = arms == place, answered[:, None]
     rows.append(row(Translatable("mean of the answer"), "mean", is_leader & has))
     second = np.where(is_leader, -np.inf, found.mean.value).argmax(axis=-2)[:, None]
-    rows.append(row(Translatable("best other minus the answer"), "lead", (arms == second) & has))
+    rows.append(row(Translatable("best other arm minus the answer"), "lead", (arms == second) & has))
     superior = None
     if problem.control is not None:
         against = (arms == problem.arms.index(problem.control)) & ~is_leader & has

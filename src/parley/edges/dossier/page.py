@@ -66,31 +66,31 @@ WIDE_RANGE = 20  # ratio of the most to the fewest draws beyond which an axis fr
 PROTOCOL, END = Translatable("the protocol"), Translatable("the end of the study")  # where open items are answered
 # Items of the ACE checklist: number, question, the dossier's sections that answer it, and what else has to answer it.
 CHECKLIST = (
-    ("1a", Translatable("Title: a randomised trial"), "", PROTOCOL),
-    ("1b", Translatable("Structured summary, with the word adaptive"), "", PROTOCOL),
+    ("1a", Translatable("Identified as a randomised trial in the title"), "", PROTOCOL),
+    ("1b", Translatable("Structured summary that identifies the design as adaptive"), "", PROTOCOL),
     ("2a", Translatable("Background and rationale"), "", PROTOCOL),
     ("2b", Translatable("Objectives and hypotheses"), "2", PROTOCOL),
     ("3a", Translatable("Design and allocation ratio"), "2, 6, 13", ""),
-    ("3b", Translatable("Type of adaptive design, planned adaptations, what informs them"), "2, 13", ""),
+    ("3b", Translatable("Type of adaptive design, planned adaptations and what informs them"), "2, 13", ""),
     ("3c", Translatable("Important changes after the start"), "", END),
     ("4a", Translatable("Eligibility"), "", PROTOCOL),
     ("4b", Translatable("Settings and locations"), "", PROTOCOL),
     ("5", Translatable("Interventions"), "", PROTOCOL),
     ("6a", Translatable("Outcomes, and those that inform adaptations"), "2", PROTOCOL),
-    ("6b", Translatable("Unplanned changes of outcomes"), "", END),
+    ("6b", Translatable("Unplanned changes to outcomes"), "", END),
     ("7a", Translatable("Size and operating characteristics"), "4, 5, 6, 9, 10, 11", PROTOCOL),
-    ("7b", Translatable("Criteria of interim decisions, timing and frequency of looks"), "2, 4, 8, 13", END),
+    ("7b", Translatable("Criteria for interim decisions; timing and frequency of looks"), "2, 4, 8, 13", END),
     ("8a", Translatable("How the random sequence is generated"), "2", ""),
     ("8b", Translatable("Type of randomisation, restrictions, updates of the allocation"), "2, 8, 13", ""),
     ("9", Translatable("Concealment"), "2", ""),
-    ("10", Translatable("Who generates, enrols and assigns"), "2", PROTOCOL),
+    ("10", Translatable("Who generates the sequence, enrols and assigns"), "2", PROTOCOL),
     ("11a", Translatable("Who is blinded"), "", PROTOCOL),
     ("11b", Translatable("Similarity of interventions"), "", PROTOCOL),
     ("11c", Translatable("Confidentiality of interim results"), "2", PROTOCOL),
-    ("12a", Translatable("Methods to compare groups"), "13", ""),
+    ("12a", Translatable("Statistical methods to compare groups"), "13", ""),
     ("12b", Translatable("Estimates and inference, given the adaptations"), "7, 13", ""),
     ("12c", Translatable("Additional analyses"), "10", PROTOCOL),
-    ("13a", Translatable("Flow: assigned, treated, analysed"), "", END),
+    ("13a", Translatable("Flow: numbers assigned, treated and analysed"), "", END),
     ("13b", Translatable("Losses and exclusions"), "", END),
     ("14a", Translatable("Dates of recruitment and follow-up"), "", END),
     ("14b", Translatable("Why the trial ended"), "", END),
@@ -107,7 +107,7 @@ CHECKLIST = (
     ("21", Translatable("Generalisability"), "3, 5", PROTOCOL),
     ("22", Translatable("Interpretation"), "", END),
     ("23", Translatable("Registration"), "", PROTOCOL),
-    ("24a", Translatable("Where the protocol is"), "", PROTOCOL),
+    ("24a", Translatable("Where the protocol can be accessed"), "", PROTOCOL),
     ("24b", Translatable("Analysis plan and simulation report"), "14, 15", PROTOCOL),
     ("25", Translatable("Funding"), "", PROTOCOL),
 )
@@ -300,9 +300,9 @@ def _missing_text(dossier: Dossier) -> str:
     said = []
     for value, cost in ((value, cost) for what, value, cost in dossier.what_if if what == MISSING):
         changes = {
-            "higher": gettext("higher at %(share)s", share=translated(value)),
-            "lower": gettext("lower at %(share)s", share=translated(value)),
-            "about the same": gettext("about the same at %(share)s", share=translated(value)),
+            "higher": gettext("higher with %(share)s missing", share=translated(value)),
+            "lower": gettext("lower with %(share)s missing", share=translated(value)),
+            "about the same": gettext("about the same with %(share)s missing", share=translated(value)),
         }
         said.append(changes[direction(cost, dossier.planned.study)])
     return ", ".join(said)
@@ -415,7 +415,7 @@ def _example(dossier: Dossier, truth: str, seed: int, run: Sequence[Phase]) -> d
 
 
 def _pictures(dossier: Dossier) -> Blocks:
-    takes, rows = gettext("Draws by truth, beside other designs"), _decision_rows(dossier)
+    takes, rows = gettext("Draws under each truth, compared with other designs"), _decision_rows(dossier)
     known, first = [dossier.planned, *dossier.operating], dossier.examples[0][2]
     operating = gettext("Power, wrong answers and sizes by truth; sizes on a logarithmic axis")
     looked = gettext("The first example, look by look")
@@ -425,7 +425,7 @@ def _pictures(dossier: Dossier) -> Blocks:
         "timeline": picture(looked, elimination_timeline, first, dossier.problem),
     }
     if dossier.by_weights:
-        weighed = gettext("Mean size and power by the weights; bars are Monte Carlo errors")
+        weighed = gettext("Mean size and power by weights; bars are Monte Carlo standard errors")
         drawn["weights_figure"] = picture(weighed, weights_figure, dossier)
     return {(name, 0): shown for name, shown in drawn.items()}
 
@@ -469,12 +469,12 @@ def weights_figure(dossier: Dossier, *, theme: str = "light") -> Figure:
         look: dict[str, Any] = {"fmt": "o-", "color": style.colour(0)}
         errors = [study.standard_error(study.samples) for study in studies]
         cost.errorbar(values, [study.samples.mean() for study in studies], yerr=errors, **look)
-        cost.set(ylim=(0, None), title=gettext("What it takes"), ylabel=gettext("draws, mean"))
+        cost.set(ylim=(0, None), title=gettext("What it takes"), ylabel=gettext("mean draws"))
         sample_axis(cost)
         errors = [100 * study.standard_error(study.correct) for study in studies]
         power.errorbar(values, [100 * study.power for study in studies], yerr=errors, **look)
         power.set(ylim=(-4, 104), title=gettext("Power"), ylabel=gettext("studies, %%"))
-        alpha = gettext("alpha: 0 is the average of all, 1 is own rewards only")
+        alpha = gettext("alpha: 0 is the average of all agents, 1 is own rewards only")
         scale = alpha if dossier.weights_axis == "alpha" else gettext("-1: equal weights, 1: own rewards only")
         for panel in (cost, power):
             panel.set_xlabel(scale)
@@ -487,7 +487,11 @@ def _commands(dossier: Dossier, command: str) -> list[str]:
     planner, file = dossier.planner, command.split()[2]
     same, gaps = f"--policy {planner.policy} --seed {planner.seed}", [one.gap for one in dossier.operating if one.gap]
     tried = " ".join(f"--gap {gap:g}" for gap in gaps)
-    section, this, numbers = gettext("Section %(number)s", number=4), gettext("this document"), gettext("its numbers")
+    section, this, numbers = (
+        gettext("Section %(number)s", number=4),
+        gettext("this document"),
+        gettext("the numbers in this document"),
+    )
     lines = [
         f"{command}   # {this}",
         f"{command} --json   # {numbers}",

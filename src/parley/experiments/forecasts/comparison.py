@@ -187,7 +187,11 @@ class Comparison:
             )
             for name, study in self.errors.items()
         ]
-        return Translatable("Wrong under {0}: {1}.", self.error_truth, joined(", ", shares)) if shares else ""
+        return (
+            Translatable("Share of wrong studies under {0}: {1}.", self.error_truth, joined(", ", shares))
+            if shares
+            else ""
+        )
 
     @property
     def sentences(self) -> list[str]:
@@ -198,7 +202,8 @@ class Comparison:
         said.append(Translatable("Recommended design: {0}: {1}.", design, because))
         said += [
             Translatable(
-                "Under {0}, {1} takes fewer samples: {2:,.0f} in {3:,.1f} looks; this study takes {4:.2f} times that.",
+                "Under {0}, {1} takes fewer samples: {2:,.0f} in {3:,.1f} looks; "
+                "this study takes {4:.2f} times as many.",
                 *(truth, peer.label, peer.figures.mean, peer.figures.rounds, ratio),
             )
             for truth, peer, ratio in self.behind

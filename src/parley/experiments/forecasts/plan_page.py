@@ -245,7 +245,7 @@ def harms_table(title: str, found: Sequence[HarmChance]) -> Table:
         )
         for one in found
     ]
-    until = "draws of the arm until then, median"
+    until = "draws of the arm before the alarm, median"
     head = ("guardrail", "harm, in margins", "mean", "alarm", until, "phase, median", "cleared", "power")
     return Table.of_text(title, head, rows)
 
@@ -383,7 +383,7 @@ def operating_figure(found: Sequence[Characteristic], *, theme: str = "light") -
         wrong = [100 * one.study.error_rate for one in found]
         power.plot(wrong, places, "s", color=style.colour(1), label=gettext("wrong answers"))
         power.set(xlim=(-4, 104), xlabel=gettext("studies, %%"), title=gettext("Power to find the best"))
-        ours = gettext("this study, mean to 90 %%")
+        ours = gettext("this study, mean to 90th percentile")
         _mean_to_p90(cost, places - 0.2, [one.study for one in found], style.colour(0), ours, "o")
         sized = [(one.fixed.samples, place) for place, one in zip(places, found, strict=True) if one.fixed]
         if sized:

@@ -166,7 +166,7 @@ def along_weights(problem: Problem) -> tuple[str, list[tuple[float, Problem]]]:
     alphas = alphas_of(weights)
     if agents == 1 or (alphas is not None and np.ptp(alphas) < 1e-9):
         return "alpha", [(share, with_weights(problem, personalized(agents, share))) for share in SHARES]
-    return Translatable("share of one's own reward added to the mix"), [
+    return Translatable("extra share of an agent's own reward in its mix"), [
         (share, with_weights(problem, share * problem.alone + (1 - share) * weights)) for share in SHARES
     ]
 

@@ -242,7 +242,7 @@ def calendar_chart(
     made.append(text(left - 10, bottom + 18, days_word, "soft", "end"))
     slow = agents[max(range(len(agents)), key=lambda place: sum(row[place] for row in days))]
     label = gettext(
-        "Phases by site over %(days)s days at the stated rates; %(slow)s draws longest",
+        "Phases by site over %(days)s days at the stated rates; %(slow)s takes longest",
         days=number(begins[-1]),
         slow=slow,
     )
