@@ -228,7 +228,7 @@ def test_page_and_markdown_have_the_same_numbers_and_the_words_of_the_audience()
         dossier_markdown(made, "parley plan x.toml --report y"),
     )
     assert "K = 3 treatments, M = 4 sites" in text
-    assert "The design has no rule against harm" in text
+    assert "The design has no stopping rule for harm" in text
     said = re.sub(r"^    .*$|`[^`]+`|parley \S+|--\S+|Evidence racing, [^)]+", "", text, flags=re.MULTILINE)
     assert not re.search(r"\b(agents?|arms?|draws?|rewards?)\b", said)
     assert study.reason in text
@@ -274,11 +274,11 @@ def test_guardrails_and_secondary_outcomes_are_told_with_what_they_will_find():
     )
     made = make_dossier(planner(20), study, [0.2])
     text = dossier_markdown(made, "parley plan x.toml --report y")
-    assert "**Guardrail bleeding.** Allowed: worse than placebo by up to 0.02" in text
-    assert "**Guardrail death.** Allowed: at most 0.05" in text
+    assert "**Guardrail bleeding.** Allowed in every site's mix: worse than placebo by up to 0.02" in text
+    assert "**Guardrail death.** Allowed in every site's mix: at most 0.05" in text
     assert "an administrator decides" in text
     assert "stay (a number, with Gaussian errors; lower is better; secondary)" in text
-    assert "The design has no rule against harm" not in text
+    assert "The design has no stopping rule for harm" not in text
     assert [(one["guardrail"], one["margins"]) for one in made.document()["guardrails"]] == [
         (name, margins) for name in ("bleeding", "death") for margins in (0.0, 1.0, 2.0, 4.0)
     ]
