@@ -255,7 +255,7 @@ def test_page_and_markdown_have_the_same_numbers_and_the_words_of_the_audience()
     assert {cost.largest_size for cost in rows} > {2400}, "another size in some rows, which say so"
     assert all(cost.samples.max() <= cost.largest_size for cost in rows)
     said = [(value, direction(cost, made.planned.study)) for what, value, cost in made.what_if if "missing" in what]
-    assert "the power is " + ", ".join(f"{words} at {value}" for value, words in said) in text
+    assert "the power is " + ", ".join(f"{words} with {value} missing" for value, words in said) in text
     for one in made.what_if:
         assert f"| {one[0]} | {one[1]} |" in text
         assert f"| {one[2].largest_size:,} |" in text
@@ -284,7 +284,7 @@ def test_guardrails_and_secondary_outcomes_are_told_with_what_they_will_find():
     ]
     assert "| death | 1 | 0.05 |" in text
     assert_the_first_pages_define_their_words(text)
-    assert "The mean of bleeding may be worse than placebo by up to 0.02. A treatment that is proven to harm" in text
+    assert "The mean of bleeding may be worse than placebo by up to 0.02. A treatment proven to do more harm" in text
     said = re.sub(r"^    .*$|`[^`]+`|parley \S+|--\S+|Evidence racing, [^)]+", "", text, flags=re.MULTILINE)
     assert not re.search(r"\b(agents?|arms?|draws?|rewards?)\b", said)
 

@@ -225,7 +225,7 @@ def test_who_signed_in_there_signs_by_signing_in_anew(here):
     with browser(here) as pages:
         sign_in(pages, "bob")
         page = pages.get("/studies/trial/answer").text
-        assert "To complete the signature, sign in at 127.0.0.1 once more" in page
+        assert "To complete the signature, sign in at 127.0.0.1 again within ten minutes" in page
         assert "Your token" not in page
         address = to_sign(pages)
         asked = parse_qs(urlsplit(address).query)
@@ -305,11 +305,11 @@ def test_what_waits_is_for_one_session_one_study_these_words_and_ten_minutes(her
             pages.cookies.set("parley-provider", changed, domain="parley.test")
             refused = back_to_sign(pages, address, "ada")
             assert refused.status_code == 403
-            assert "Nothing was signed: this was not started here, or in another session" in refused.text
+            assert "this signature was not started here, or was started in another session" in refused.text
         address = to_sign(pages)
         here.ahead.hours = 0.17
         try:
-            assert "begun more than 10 minutes ago: start again" in back_to_sign(pages, address, "ada").text
+            assert "started more than 10 minutes ago: start again" in back_to_sign(pages, address, "ada").text
         finally:
             here.ahead.hours = 0.0
     assert len(signatures(here)) == before
