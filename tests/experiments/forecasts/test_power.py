@@ -144,5 +144,8 @@ def test_the_plan_warns_of_a_budget_that_cannot_decide(tmp_path):
     assert document["largest_size"] == 60
     assert "ever more than 60 samples, whatever the truth." in " ".join(done.stdout.split())
     page = " ".join((tmp_path / "parley-plan.html").read_text().split())
-    assert "6 looks are planned, including the first phase; further looks follow if the planned ones do not suffice" in page
+    assert (
+        "6 looks are planned, including the first phase; further looks follow if the planned ones do not suffice"
+        in page
+    )
     assert "never more than 60 samples, whatever the truth." in page

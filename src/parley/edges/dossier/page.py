@@ -296,7 +296,7 @@ FILTERS: dict[str, Callable[..., str]] = {
 
 
 def _missing_text(dossier: Dossier) -> str:
-    """Describe how missing outcomes change the power, as in "lower with 10 % missing, about the same with 30 % missing"."""
+    """Describe how missing outcomes change the power, as in "lower with 10 % missing"."""
     said = []
     for value, cost in ((value, cost) for what, value, cost in dossier.what_if if what == MISSING):
         changes = {
