@@ -1,4 +1,4 @@
-"""The output of `parley demo`: sentences on why arms are out, how a run ended and what is proven, tables, figures."""
+"""The output of `parley demo`: tables, figures, and sentences on why arms are out, how a run ended, what is proven."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -124,7 +124,7 @@ def chance_of_losing(mixed: FloatArray, variances: FloatArray, top: int) -> Floa
 
 
 def log_shares(mixed: FloatArray, variances: FloatArray, top: int, new: BoolArray | bool = False) -> FloatArray:
-    """`(..., arm, agent)`: the log of every arm's share in joint answers, from the first phase, up to a constant.
+    """`(..., arm, agent)`: the log, up to a constant, of every arm's share in joint answers, set by the first phase.
 
     A wrong joint answer is most likely wrong for the agent whose arm has the worst estimate, so bets on that agent get
     the largest share of the joint answer's wealth. The first phase has no data about a `new` arm: each new arm is taken
