@@ -256,7 +256,9 @@ def test_looks_and_the_largest_size_stand_on_page_answer_report_and_certificate(
     found = played(here, text, "sized", TIED)
     looks, size = found["planned_looks"], found["largest_size"]
     assert found["samples"] <= size == 9000
-    said = f"{looks} looks are planned, the first phase included, and further looks follow where the last planned one"
+    said = (
+        f"{looks} looks are planned, including the first phase; further looks follow if the planned ones do not suffice"
+    )
     most = f"ever more than {size:,} samples, whatever the truth"
     with here.browser() as browser:
         pages = {path: browser.get(f"/studies/sized{path}").text for path in ("", "/answer", "/report", "/report.md")}
