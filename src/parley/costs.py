@@ -108,7 +108,7 @@ def stated_rates(problem: Problem) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CostModel:
-    """Prices of draws relative to the largest price, and the pace, with the cost of a day in the same unit.
+    """Prices of draws, relative to the largest price, and the time cost of draws in the same unit.
 
     >>> CostModel.of(Problem(arms=2, weights=np.eye(2), price=7.0)).prices is None
     True

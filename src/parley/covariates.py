@@ -54,7 +54,7 @@ class Covariate:
         return (self.range[0] + self.range[1]) / 2
 
     def clipped(self, x: float) -> float:
-        """x clipped to the range. Outcomes are never clipped: that could reverse the order of two arms."""
+        """x clipped to the range. Outcomes are never clipped: clipping them could reverse the order of two arms."""
         return x if self.range is None else min(max(x, self.range[0]), self.range[1])
 
     @property
@@ -77,9 +77,9 @@ class Covariate:
     def reported(self, slopes: Slopes, pairs: Pairs, then: Slopes | None = None) -> tuple[Totals, Slopes]:
         """The totals that sites report for a phase, `(..., arm, agent)`, and their updated slopes.
 
-        `then` holds the slopes that were known before the previous phase. They also adjust the people who were assigned
-        to this phase while the previous one waited for outcomes: the first outcomes of these people may arrive before
-        the last outcomes of that phase, and theta must be fixed before any outcome of these people is known.
+        `then` holds the slopes from before the previous phase. They adjust the people who were assigned to this phase
+        while the previous phase still waited for outcomes (`pairs.between`): theta must be fixed before any outcome of
+        these people is known, and some may be known before the previous phase ends.
         """
         theta, x0 = self.fixed(slopes)
         totals, after = pairs.adjusted(theta, x0), slopes.added(pairs)
@@ -201,7 +201,7 @@ def _cell(rewards: Sequence[float], xs: Sequence[float | None]) -> tuple[float, 
 def adjusted_rewards(
     rewards: Sequence[Sequence[float]], xs: Sequence[Sequence[float | None]], theta: float, x0: float | None
 ) -> list[list[float]]:
-    """The adjusted outcome y' of every person, in the order of `rewards`. Where x is unknown, y' is y.
+    """The adjusted outcome y' of every person, in the order of `rewards`. If x is unknown, y' is y.
 
     >>> adjusted_rewards([[1.0, 2.0]], [[3.0, None]], 0.5, 1.0)
     [[0.0, 2.0]]
@@ -278,7 +278,7 @@ class Slopes:
 
     @property
     def theta(self) -> FloatArray:
-        """`(..., agent)`: the least-squares slope, shrunk towards 0 by its standard error; 0 where data are too few.
+        """`(..., agent)`: the least-squares slope, shrunk towards 0 by its standard error; 0 if data are too few.
 
         The factor max(0, 1 - error^2 / slope^2) is James-Stein shrinkage: a useless covariate costs next to nothing.
         """

@@ -46,7 +46,7 @@ FOLDER = Path(__file__).parent / "edges"
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A command line command: its name, its help text, and its code, imported only when the command is called."""
+    """A `parley` command: its name, its help text, and its code, imported only when the command is called."""
 
     name: str  # "ring" is `parley ring`, "admin bells" is `parley admin bells`
     target: str  # "package.module:function"
@@ -65,7 +65,7 @@ class Edge:
 
     name: ClassVar[str]
     summary: ClassVar[str]  # what the edge offers a user, as listed by `parley doctor`
-    docs: ClassVar[str] = ""  # where it is documented; for Parley's own edges: page and anchor in docs/
+    docs: ClassVar[str] = ""  # where the edge is documented; for Parley's own edges: page and anchor in docs/
     # The extras of Parley that install the packages the edge needs, each with its purpose. `parley doctor` lists the
     # edge even if they are missing; using the edge then raises an error that names the extra, as `parley.errors.need`
     # does.
@@ -138,7 +138,7 @@ class Edge:
         return ()
 
     def engines(self) -> Mapping[str, Callable[[Engine, ExitStack], Crew]]:
-        """Engines of sweeps by name, each a function that opens a crew and registers its clean-up on the stack.
+        """Engines of sweeps by name, each a function that opens a `Crew` and registers its clean-up on the stack.
 
         Results must not depend on the engine, so each cell of a sweep carries everything that it needs.
         """
@@ -147,7 +147,7 @@ class Edge:
 
 @cache
 def edges() -> tuple[Edge, ...]:
-    """All edges: Parley's own, then those of installed packages, each sorted by name. Read once per process.
+    """All edges: Parley's own, then those of installed packages, each sorted by name. Loaded once per process.
 
     >>> all(isinstance(one, Edge) for one in edges())
     True

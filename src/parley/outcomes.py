@@ -172,7 +172,7 @@ class Outcome:
 
     @property
     def expected_noise(self) -> RewardModel:
-        """The reward model. If it states no mean, the guardrail's margin or limit suggests one.
+        """The reward model with an expected mean: as stated, or else as the guardrail's margin or limit suggests.
 
         >>> from parley.rewards import Binary
         >>> guardrail = {"role": "guardrail", "better": "lower", "margin": 0.02, "delta": 0.05}
@@ -205,7 +205,7 @@ class Outcome:
 
 
 def checked_words(key: str, words: Sequence[str], noise: RewardModel) -> tuple[str, ...]:
-    """Check the two words that sites see for 1 and for 0; returns them stripped, or () if none are given."""
+    """Check the two words that sites see for 1 and for 0; return them stripped, or () if none are given."""
     if not words:
         return ()
     if noise.values != (0.0, 1.0):

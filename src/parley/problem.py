@@ -60,7 +60,7 @@ class Problem(Tabular, StudySettings):
     weights: FloatArray  # may be given as any nested sequence of numbers
     agents: tuple[str, ...] = ()  # "agent 1", "agent 2", ... unless given
     noise: RewardModel = field(default_factory=Gaussian)  # reward model of the primary outcome, as sites report it
-    outcomes: tuple[Outcome, ...] = ()  # further outcomes; a person's privacy budget is divided over all of them
+    outcomes: tuple[Outcome, ...] = ()  # further outcomes; a person's privacy budget is divided over all outcomes
     adjustment: Covariate | None = field(default=None, init=False)  # how a covariate adjusts the primary outcome
 
     def __post_init__(self) -> None:
@@ -86,7 +86,7 @@ class Problem(Tabular, StudySettings):
         self._check_between()
 
     def _check_between(self) -> None:
-        """Check that the other settings allow how `between` treats people who come between phases."""
+        """Check that `between`, the setting for people who come between phases, agrees with the other settings."""
         if self.between == "leading" and self.kits:
             # Everybody outside the study gets the leading arm, so unmasking one such person would reveal which arm
             # leads.
@@ -327,7 +327,10 @@ class Problem(Tabular, StudySettings):
 
     @once
     def finer(self) -> BoolArray:
-        """`(agent,)`: which agents ask at a finer step of weights in doubt; it matters only where answers change."""
+        """`(agent,)`: which agents ask at a finer step of weights in doubt.
+
+        A finer step needs draws only if the answers at its two neighbours differ.
+        """
         steps, found = len(self.weight_steps), np.zeros(self.agent_count, dtype=np.bool_)
         if self.weight_refine:
             stated = stated_step(steps, self.weight_refine)
@@ -362,7 +365,7 @@ class Problem(Tabular, StudySettings):
         """`(..., arm, agent)`: variances of mixed means after `counts` draws; huge where a weighted cell has no draws.
 
         `variances` are those of single rewards, one number or `(..., arm, agent)`; by default, the reward model's.
-        Where reports are private, noise was added in each of the `releases` of a cell's sum. With other `weights
+        If reports are private, noise was added in each of the `releases` of a cell's sum. With other `weights
         (agent, mix)` the result is `(..., arm, mix)`.
 
         >>> problem = Problem(arms=2, weights=[[0.8, 0.3], [0.2, 0.7]])
@@ -569,7 +572,7 @@ class Instance(Tabular):
 
     @once
     def cell_variances(self) -> FloatArray:
-        """`(arm, agent)`: the true variance of a reward."""
+        """`(arm, agent)`: the true variance of a reward, after adjustment for the covariate if there is one."""
         return np.asarray(self._unexplained(self.problem.noise.true_variances(self.means, self.scale)))
 
     def question(self, problem: Problem, phase: int) -> Problem:
@@ -591,7 +594,7 @@ class Instance(Tabular):
 
     @once
     def best(self) -> BoolArray:
-        """Which arms are in each agent's top N, `(arm, agent)`; more than N where arms tie."""
+        """Which arms are in each agent's top N, `(arm, agent)`; more than N if arms tie."""
         boundary = -np.sort(-self._candidates, axis=0)[self.problem.top - 1]
         return self._candidates >= boundary  # type: ignore[no-any-return]
 
@@ -608,7 +611,7 @@ class Instance(Tabular):
 
     @property
     def smallest_gap(self) -> float:
-        """Delta'_min, the smallest gap: the smaller, the harder the instance; 0 where arms tie at a boundary."""
+        """Delta'_min, the smallest gap: the smaller, the harder the instance; 0 if arms tie at a boundary."""
         return float(self.gaps.min())
 
     @property

@@ -1,7 +1,7 @@
-"""Questions besides the sites' own: `[[questions]]`, sites that ask nothing, weights in doubt.
+"""The questions of a study file: those in `[[questions]]`, sites without a question, and weights in doubt.
 
 A question is an agent that only asks: its row of the weights is zero, so nobody draws there. Sites and questions become
-one square matrix and two lists of names (`Problem.asks_only`, `Problem.draws_only`); only the study file knows other
+one square matrix and two lists of names (`Problem.asks_only`, `Problem.draws_only`); only the study file has other
 forms of weights. Weights in doubt are a list of matrices, the *steps*: each site that asks has its own question at the
 middle step, and one more question at every other step. Finer steps, which halve the distance between two stated steps,
 are questions too, so that each has its share of delta before the study begins. `parley.weight_map` interprets the
@@ -80,7 +80,7 @@ class Asked:
 
 
 def most_asked(document: Mapping[str, Any], sites: int) -> int:
-    """Upper bound on the number of sites and questions, known before any matrix is built.
+    """Upper bound on the number of sites and questions together, computed without building a matrix.
 
     >>> most_asked({"questions": [{}], "weights": {"alpha_range": [0, 1], "steps": 11}}, 20)
     221
@@ -98,7 +98,7 @@ def most_asked(document: Mapping[str, Any], sites: int) -> int:
 
 
 def asked_by(document: Mapping[str, Any], count: int, folder: Path) -> Asked:
-    """The questions of a study document with `count` sites; its sections must have been checked.
+    """The questions of a study document with `count` sites. The sections of the document must be checked beforehand.
 
     >>> country = {"name": "country", "weights": {"agent 1": 0.25, "agent 2": 0.75}}
     >>> asked = asked_by({"agents": 2, "questions": [country], "sites": {"asks": [True, False]}}, 2, Path())
@@ -184,7 +184,7 @@ def weight_steps(section: Mapping[str, Any], sites: int, folder: Path) -> tuple[
 
 
 def _with_finer(count: int, halvings: int) -> int:
-    """The number of steps including the finer steps; raises if that is too many."""
+    """The number of steps including the finer steps; raise if there are too many."""
     if (total := (count - 1) * (1 << halvings) + 1) > MOST_STEPS:
         found = f"{halvings}, which makes {total} of {count} steps"
         raise InvalidInput("weights.refine", found=found, allowed=f"up to {MOST_STEPS} steps with the finer ones")

@@ -90,7 +90,7 @@ class Key:
 
     @property
     def plain(self) -> tuple[str, str]:
-        """Meaning and default, with the Markdown removed.
+        """The meaning and the default as plain text, without Markdown.
 
         >>> Key(kinds=(str,), meaning="`wcpe`; see [policies](policies.md)", default="`wcpe`").plain
         ('wcpe; see policies', 'wcpe')
@@ -161,7 +161,7 @@ class Setting(Key):
     default_value: Any
     check: Check
     sentence: str = ""  # describes a value other than the default; may use {value}, or {span}: from least to most
-    always_stored: bool = False  # documents hold it even at its default
+    always_stored: bool = False  # whether stored documents contain the setting even at its default
     affects_decisions: bool = False  # policies that do not list it in `supports` refuse any value but the default
     always_supported: tuple[Any, ...] = ()  # further values that every policy supports
     needs: str = ""  # another setting that has to be given too
@@ -173,7 +173,7 @@ class Setting(Key):
         return full_name(self.section, self.key)
 
     def describe(self, value: Any) -> str:
-        """The setting's sentence about a value."""
+        """A sentence that describes a value of this setting."""
         if isinstance(value, tuple):  # names
             value = ", ".join(value)
         low, high = (0, 0) if isinstance(value, str | bool) else (np.min(value), np.max(value))
@@ -269,7 +269,7 @@ def above_zero(key: str, value: Any, _arms: Names, _agents: Names) -> float:
 
 
 def within(least: float, most: float, allowed: str = "") -> Check:
-    """A check that a value is a number from `least` to `most`; errors state `allowed`, if given, instead."""
+    """A check that a value is a number from `least` to `most`; `allowed` replaces these limits in errors."""
 
     limits = {"minimum": least, "maximum": most}
     return Limited(lambda key, value, _arms, _agents: checks.within(key, value, least, most, allowed), limits)
@@ -737,7 +737,7 @@ class StudySettings:
         return {name: value for name, value in self.settings().items() if value != SETTINGS[name].default_value}
 
     def stored(self) -> dict[str, Any]:
-        """The settings to store: defaults are left out, so that adding a setting changes no study's digest."""
+        """The settings to store: no defaults unless `always_stored`, so that new settings change no study's digest."""
         changed = self.non_default()
         return {
             name: value for name, value in self.settings().items() if name in changed or SETTINGS[name].always_stored

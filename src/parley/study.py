@@ -220,7 +220,7 @@ def json_schema() -> dict[str, Any]:
 
 A_SECTION, SEVERAL = Key(kinds=(dict,), meaning="a section"), Key(kinds=(list,), meaning="sections")
 MOST_ARMS = 100_000
-MOST_DOTS = 16  # in one key: ours have one dot, and tomllib takes quadratic time in the number of dots
+MOST_DOTS = 16  # most dots in one key: ours have one dot, and tomllib takes quadratic time in the number of dots
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,7 +240,7 @@ class Study:
     reason: str = ""  # why these weights were chosen
 
     def require_truth(self) -> Instance:
-        """The instance, or an error that says how to add a [truth] section."""
+        """Return the instance, or raise an error that says how to add a [truth] section."""
         if self.instance is None:
             raise InvalidInput(
                 "truth",
@@ -271,7 +271,7 @@ def load_study(path: str | Path) -> Study:
 
 
 def read_toml_file(key: str, path: Path) -> dict[str, Any]:
-    """Read a TOML file; `key` is what errors call the file."""
+    """Read a TOML file; errors refer to it as `key`."""
     try:
         return read_toml(path.read_text(encoding="utf-8-sig"))  # some editors write a byte order mark
     except FileNotFoundError:
@@ -569,7 +569,7 @@ def _drift(section: Mapping[str, Any]) -> Drift | None:
 
 
 def _step(key: str, value: Any) -> float:
-    """Check how far means move in one step: any number is allowed that a mean may be."""
+    """Check how far means move in one step; a step may be as large as a mean may be."""
     step = number(key, value)
     if not abs(step) <= LARGEST_SCALE:
         raise InvalidInput(key, found=step, allowed=f"numbers up to {LARGEST_SCALE:g}")

@@ -24,7 +24,7 @@ class Totals:
     """Counts, sums and sums of squares of rewards: `(..., arm, agent)` in a study, `(arm,)` in one agent's report.
 
     `squares` is None if the reward model does not need them. `left` is the scatter that sites expect in their next
-    phase, on which later plans and stakes depend; None if sites do not state it, and in a sum of totals. `between`
+    phase, relative to this one, for later plans and stakes; None if sites do not state it, and in a sum. `between`
     holds the totals of people who were assigned before the phase began but count in it (docs/changes.md): a separate
     stratum, in which arms are compared only with each other.
 

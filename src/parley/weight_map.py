@@ -1,4 +1,4 @@
-"""The answer where weights are in doubt: a map from weights to arms.
+"""A site's answers if weights are in doubt: a map from weights to arms.
 
 Between two neighbouring steps every weight is linear, and so is every difference of mixed means. So an answer that is
 right at both steps is right between them, within the same tolerance. If two neighbouring steps have different answers,
@@ -43,7 +43,7 @@ def step_columns(problem: Problem) -> IntArray:
 
 
 def halfway(problem: Problem) -> list[IntArray]:
-    """Agents of each finer question and its two neighbours, `(finer question, 3)` per level, coarsest level first.
+    """Agents that ask each finer question and its two neighbours: `(finer question, 3)` per level, coarsest first.
 
     After a study was re-weighed, the weights of a question may no longer lie between those of its neighbours. Then its
     answer does not follow from its neighbours' answers, and the question is omitted.

@@ -1,7 +1,8 @@
 """Adjust an agent's rewards for a covariate, between its source and its report.
 
-Theta and x0 of a phase are estimated from earlier phases and stored in the outbox before the source draws the phase, so
-no outcome of the phase can affect them. After a crash both are read from the outbox, so the same report is sent.
+The slope theta of a phase, and the value x0 at which the adjustment is 0, are estimated from earlier phases and stored
+in the outbox before the source draws the phase. So no outcome of the phase can affect them. After a crash, both are
+read from the outbox, so the same report is sent.
 """
 
 from collections.abc import Callable, Sequence
@@ -85,7 +86,7 @@ def _adjusted(pairs: Pairs, fixed: dict[str, float | None]) -> Totals:
 
 
 def _kept(pairs: Pairs) -> dict[str, Any]:
-    """Convert sums to the JSON that the outbox stores, with those of people assigned in advance under `between`."""
+    """Convert sums to the JSON that the outbox stores; `between` has the sums of people assigned in advance."""
     early = {} if pairs.between is None else {"between": _kept(pairs.between)}
     return {name: getattr(pairs, name)[:, 0].tolist() for name in KEPT} | early
 

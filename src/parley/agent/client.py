@@ -53,10 +53,10 @@ def read_token(file: str | Path | None = None) -> str:
 
 
 def read_tokens(file: str | Path | None = None) -> dict[str, str]:
-    """Read a site's token file, which has a line `TOKEN AGENT` for each of its strata; returns agent -> token.
+    """Read a site's token file, which has a line `TOKEN AGENT` for each stratum of the site; returns agent -> token.
 
-    A single token, from a file or the environment, needs no agent's name, since the coordinator knows it. It is then
-    returned under the empty name.
+    A single token, from a file or the environment, may come without a name, since the coordinator knows its agent. The
+    token is then returned under the empty name.
     """
     try:
         lines = [] if file is None else Path(file).read_text(encoding="utf-8").splitlines()
@@ -98,7 +98,7 @@ def _checked(response: httpx.Response) -> httpx.Response:
         problem = {}
     if not isinstance(problem, dict):
         problem = {}
-    # Only for plain HTTP. For HTTPS, a proxy refuses the CONNECT, and httpx raises `ProxyError` instead.
+    # A 407 arrives here for plain HTTP only. For HTTPS, the proxy refuses the CONNECT, and httpx raises `ProxyError`.
     if response.status_code == 407:
         raise Blocked(f"a proxy refused the connection (407). {WANTS_PASSWORD}")
     if not str(problem.get("type", "")).startswith(PROBLEM):
@@ -209,8 +209,8 @@ class Client:
     def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int | str) -> AgentPlan:
         """Fetch an agent's current plan, waiting up to `wait` seconds until the study has passed phase `after`.
 
-        `far` may tell the study's page more about a site: its progress (`during` which phase, how many people are
-        `recruited`, `observed` and `unmasked`), and its own policy's `objection` to the plan.
+        `far` sends what the study's page shows about a site: the phase it is in (`during`), how many people are
+        `recruited`, `observed` and `unmasked`, and the `objection` of the site's own policy to the plan.
         """
         query = {"after": after, "wait": wait, **far}
         found = self.request("GET", "studies", study, "agents", agent, "plan", params=query, timeout=TIMEOUT + wait)
@@ -230,7 +230,8 @@ class Client:
     def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:
         """Send a report and return its receipt (idempotent).
 
-        `receipt` is the agent's latest receipt so far: the coordinator refuses the report if its log lacks that record.
+        `receipt` is the agent's latest receipt so far. The coordinator refuses the report if the log lacks the record
+        that the receipt names.
         """
         path = _path("studies", report.study, "phases", report.phase, "reports", report.agent)
         body = {"content": report.text.encode(), "headers": {**_headers(receipt), "Content-Type": "application/json"}}

@@ -1,4 +1,4 @@
-"""Checks of what people and programs enter at a site: participants' keys, lines of text, outcomes."""
+"""Checks of the values that are entered at a site: participants' keys, lines of text, outcomes."""
 
 import unicodedata
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ def checked_key(key: str) -> str:
 
 
 def checked_line(key: str, text: str) -> str:
-    """Return a line of text without outer spaces; raise `InvalidInput` if it is empty or too long."""
+    """Return a line of text without outer spaces; raise `InvalidInput` if it is empty, too long or not printable."""
     clean = text.strip() if isinstance(text, str) else ""
     if not clean or len(clean) > LONGEST_KEY or not clean.isprintable():
         allowed = Translatable("a line of 1 to {longest} characters", longest=LONGEST_KEY)

@@ -53,7 +53,7 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
     rho: float | None = None  # of a private study: the privacy loss per person
     grid: float = 1.0  # the step to which private sums are rounded
     sensitivity: int = 1  # in steps: how far one person's outcome can move a sum
-    audience: str = "bandit"  # whose words the page uses
+    audience: str = "bandit"  # the readers whose vocabulary the page uses
     title: str = ""  # the study's name
     delay: float = 0.0  # days from an assignment until its outcome is due; 0 if not stated
     grace_hours: float = 0.0  # from the last entry of a complete phase to its report
@@ -91,7 +91,7 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
 
 
 class PhaseBegun(Message, omit_defaults=False, tag="parley/site/phase-begun/1"):
-    """A phase began, and its plan asks this site for `draws`. An earlier phase without a report is over now."""
+    """A phase began, and its plan asks this site for `draws`. Earlier phases that were not reported are over."""
 
     phase: int
     plan: str  # digest of the whole plan
@@ -118,13 +118,13 @@ class StageSeen(Message, omit_defaults=False, tag="parley/site/stage-seen/1"):
 
 
 class ArmsClosed(Message, omit_defaults=False, tag="parley/site/arms-closed/1"):
-    """The arms that are not assigned from now on, being dormant or withdrawn. They replace those of earlier entries."""
+    """All arms that are not assigned from now on, dormant or withdrawn. Only the latest entry of this kind counts."""
 
     arms: tuple[str, ...]
 
 
 class Assigned(Message, omit_defaults=False, tag="parley/site/assigned/1"):
-    """A person got an arm, with its probability at that moment (a fraction, as text)."""
+    """A person got an arm. `probability` is the chance that the arm had at that moment, a fraction as text."""
 
     participant: str
     phase: int
@@ -294,7 +294,7 @@ def _check(before: str, body: str) -> str:
 
 
 class Journal:
-    """The journal file at `path`. `fold` is called with each entry and its time, in order, whoever wrote the entry."""
+    """The journal file at `path`. `fold` gets every entry with its time, in order, whichever process wrote it."""
 
     def __init__(
         self, path: Path, fold: Callable[[Entry, datetime], None], clock: Callable[[], datetime] = now
@@ -362,7 +362,7 @@ class Journal:
         self._fold(entry, at)
 
     def _write(self, *entries: Entry) -> None:
-        """Write entries, all or none. They are on disk when this returns; if there is no room, it raises `NoRoom`."""
+        """Write entries, all or none, and return when they are on disk. Raises `NoRoom` if they cannot be written."""
         at, check, lines = self._clock().replace(microsecond=0), self._last, b""
         for entry in entries:
             body = canonical({"at": at.isoformat(), "entry": entry.to_json()})

@@ -87,7 +87,7 @@ class Network:
             )
         if proxy and isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return Unreachable(f"no answer from the proxy {_shown(proxy)}, on the way to {server}: {error}")
-        # With TLS 1.3, a server that requires our certificate and gets none may just close after the handshake.
+        # With TLS 1.3, a server that requires our certificate and gets none may just close the connection.
         cut = server.startswith("https://") and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError)
         hint = (
             ". It may require a client certificate: --client-cert, --client-key" if cut and not self.client_cert else ""

@@ -3,13 +3,13 @@
 Each agent of a study has a folder of small files. Every file appears whole or not at all (`parley.system.files`), so if
 the process is killed, it leaves either the state before a step or the state after it.
 
-    draws/<phase>.json      the report, written before it is first sent: after this nothing is drawn again
+    draws/<phase>.json      the report, written before it is first sent; while it exists, the phase is not drawn again
     draws/<phase>.refused   a report that will never be accepted, set aside
     receipts/<phase>.json   the receipt, written when the coordinator has acknowledged the report
     slopes/<phase>.json     in a study with a covariate: how the phase is adjusted, written before it is drawn
     pairs/<phase>.json      sums of covariates and rewards, from which later phases learn how to adjust
     rows/<phase>.json       which rows of the source's file the phase used, if its source is a file
-    noise/<phase>.json      in a private study: the exact sums, and the same with noise; written before the report
+    noise/<phase>.json      in a private study: the exact sums and the noisy sums, written before the report
     pinned.json             the study's privacy terms as at the first start, and the site's policy
     released/<phase>.json   the digest of the report that somebody at the site released, if the policy requires that
     drawing/<phase>         drawing has begun; if there is no report yet, an unrepeatable source must not draw again
@@ -77,7 +77,7 @@ class Outbox:
         write_whole(mark, "", mode=SECRET)
 
     def abandon(self, phase: int) -> None:
-        """Record that a draw failed before it spent anything, so that it may be begun again."""
+        """Remove the mark that drawing of a phase has begun: it spent nothing, or its report is stored."""
         (self.folder / "drawing" / str(phase)).unlink(missing_ok=True)
 
     def draw_again(self, phase: int) -> None:
@@ -102,7 +102,7 @@ class Outbox:
         return (max(drawn), path.read_text(encoding="utf-8")) if drawn and path.exists() else None
 
     def fixed_slope(self, phase: int, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-        """Return how a phase is adjusted for a covariate, which `make` computes once, before the phase is drawn."""
+        """Return a phase's adjustment for the covariate. `make` computes it once, before the phase is drawn."""
         path = self.folder / "slopes" / f"{phase}.json"
         if not path.exists():
             write_whole(path, canonical(dict(make())), mode=SECRET)
@@ -128,7 +128,7 @@ class Outbox:
         path = self.folder / "noise" / f"{phase}.json"
         found = read_json(path.read_text(encoding="utf-8"), "noise") if path.exists() else {"releases": []}
         known = found["releases"]
-        # Releases that were sent, but whose noise is gone from this outbox, count too: a new release comes after them.
+        # Releases whose noise is gone from this outbox were sent, so they count too: a new release gets a later number.
         lost = max(found.get("lost", 0), self._sent_before(phase) - len(known))
         for one in known:
             if one["exact"] == exact:
@@ -139,7 +139,7 @@ class Outbox:
         return known[-1]["noisy"], lost + len(known)
 
     def _sent_before(self, phase: int) -> int:
-        """The number of releases of a phase's sums, by its stored reports, whether sent, pending or set aside."""
+        """The number of releases of a phase's sums, according to its stored reports (sent, pending or set aside)."""
         paths = (self.folder / "draws" / f"{phase}{kind}" for kind in (".json", ".refused"))
         reports = [Report.read(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
         return max((report.releases or 1 for report in reports if report.private), default=0)

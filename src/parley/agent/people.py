@@ -1,17 +1,18 @@
 """A site's people, rebuilt in memory from its journal, and the randomization of the next person.
 
-An arm is drawn without replacement from the phase's plan, by a keyed hash of the person's index; docs/site.md says
-what that promises, and what can be guessed.
+The plan of a phase has one place for each draw of an arm. A person's arm is drawn from these places without
+replacement, by a keyed hash of the person's index; docs/site.md says what that promises, and what can be guessed.
 
 Nothing that is entered about a person changes the next arm. So marking a person as missing does not free the place:
 otherwise, whoever does so could choose that arm for the next person. People who come after all places are given out get
-an arm drawn from the whole plan again. If a report must have the plan's counts, this continues until every arm has as
-many people who are not missing as the plan asks for. Of each arm, those who came first are counted; people beyond the
-plan's number are a reserve. A voided assignment does not free its place either: once all places are given out, the
+an arm drawn from the whole plan again. If a report must have the plan's counts, people are assigned until every arm has
+as many people who are not missing as the plan asks for. Of each arm, those who came first are counted; people beyond
+the plan's number are a reserve. A voided assignment does not free its place either: once all places are given out, the
 person is replaced like a missing one.
 
-A withdrawn arm is given to nobody; people who have it already are waited for and counted. People who come when a phase
-is full may be assigned `ahead`, for the next phase, without replacement from this phase's plan.
+Nobody is assigned a withdrawn arm any more; people who have it already keep it, and their outcomes are awaited and
+counted. People who come when a phase is full may be assigned `ahead`, for the next phase: their arms are drawn without
+replacement from this phase's plan.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class PhaseBook:
 
     @property
     def ahead(self) -> PhaseBook:
-        """The book of people assigned for the next phase, by this phase's plan."""
+        """The book of the people assigned for the next phase, whose arms are drawn from this phase's plan."""
         if self._ahead is None:
             self._ahead = PhaseBook(plan=self.plan)
         return self._ahead
@@ -128,7 +129,7 @@ class PhaseBook:
         return [self] if self.between is None else [self.between, self]
 
     def ahead_shares(self) -> list[int]:
-        """Per arm: the weight for drawing the arm of the next person ahead; all 0 if no more people may be ahead."""
+        """Per arm: its weight when the next person is assigned ahead; all 0 if nobody else may be assigned ahead."""
         if self.over or self.closed or len(self.ahead.keys) >= self.plan.most_ahead:
             return [0] * len(self.plan.arms)
         lines = zip(self.plan.arms, self.ahead._left, strict=True)
@@ -151,7 +152,7 @@ class PhaseBook:
 
     @property
     def shares(self) -> list[int]:
-        """Per arm: the weight for drawing the next arm, its free places or, once no arm has any, its planned draws."""
+        """Per arm: its weight when the next arm is drawn (free places; once no arm has any, planned draws)."""
         if not self.full:
             return self._left
         lines = zip(self.plan.arms, self.plan.draws, strict=True)
@@ -173,9 +174,9 @@ class PhaseBook:
 
     @property
     def reserve(self) -> int:
-        """The number of people beyond their arm's number in the plan.
+        """The number of people in the reserve: those not missing who exceed the plan's number for their arm.
 
-        They replace people of that arm who are marked as missing; otherwise they are not counted.
+        They are counted only if other people of that arm are marked as missing later.
         """
         lines = zip(self.plan.draws, self.assigned, self.missing, strict=True)
         return sum(max(given - gone - asked, 0) for asked, given, gone in lines)
@@ -213,7 +214,7 @@ class People:
 
     @property
     def current(self) -> PhaseBook | None:
-        """The latest phase that asked something of this site."""
+        """The book of the latest phase that asked this site for draws; None before the first."""
         return self.phases[max(self.phases)] if self.phases else None
 
     def is_new(self, plan: journal.PhaseBegun) -> bool:
@@ -233,7 +234,7 @@ class People:
         return False
 
     def assigned_for(self, plan: journal.PhaseBegun) -> PhaseBook | None:
-        """The people who were assigned for a plan's phase in advance; None if the plan mentions no such people.
+        """The book of the people who were assigned in advance for a plan's phase; None if the plan mentions none.
 
         Raises `WrongPlan` if their numbers in the plan are not those in this site's last report.
         """
@@ -272,7 +273,7 @@ class People:
         return book.ahead if person.ahead else book
 
     def was_counted(self, person: Person) -> bool:
-        """Whether a report has counted a person; the report of a phase also counts those assigned ahead during it."""
+        """Whether a person's phase is over or, for people assigned ahead, the phase during which they came."""
         return self.book_of(person).over or self.phases[person.phase].over
 
     def reported_in(self, person: Person) -> int:
@@ -300,7 +301,7 @@ class People:
         return self.pairs(self.phases[phase])[0]
 
     def pairs(self, book: PhaseBook) -> tuple[list[list[float]], list[list[float | None]]]:
-        """Per arm, the rewards of a phase, and beside each the person's clipped covariate, None if it is unknown."""
+        """Per arm, the rewards of a phase; and per arm, the clipped covariates of the same people, None if unknown."""
         rule = self.rules.adjustment
         rewards: list[list[float]] = [[] for _ in book.plan.arms]
         xs: list[list[float | None]] = [[] for _ in book.plan.arms]

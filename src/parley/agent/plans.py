@@ -27,7 +27,7 @@ class Withheld(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """What a source drew for a plan: totals and, if any, single rewards, further outcomes, a reason for other counts.
+    """The answer of a source to a plan: totals and, if available, single rewards, further outcomes and notes.
 
     `rewards` are the single rewards by arm, if known: only single rewards can be clipped, or summed without rounding.
     """
@@ -136,7 +136,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
 
 
 def meant(plan: AgentPlan, study: str, agent: str) -> AgentPlan:
-    """Return the plan; raise `WrongPlan` if it is another agent's, since rewards would be reported in that name."""
+    """Return a plan; raise `WrongPlan` if it is for another agent, whose name the report would then carry."""
     if (plan.study, plan.agent) != (study, agent):
         raise WrongPlan(
             f"the plan is for {plan.agent!r} in {plan.study!r}, but {agent!r} in {study!r} asked. Nothing is drawn "

@@ -113,7 +113,7 @@ class ReportNoise:
         # distance is that of one sum.
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
         scale, self.rho = sensitivity / math.sqrt(2 * rho), math.inf
-        while self.rho > rho:  # OpenDP rounds up the rho that it proves: widen the noise until it is the study's
+        while self.rho > rho:  # OpenDP rounds the proven rho up: widen the noise until the study's rho is proven
             self._measurement = dp.m.make_gaussian(*space, scale=scale)
             self.rho = self._measurement.map(float(sensitivity))
             scale = math.nextafter(scale, math.inf)
@@ -208,7 +208,7 @@ class Disclosure:
         return self._policy.hold and not outbox.is_released(report)
 
     def report(self, plan: AgentPlan, drawn: Totals | Delivery, outbox: Outbox) -> Report:
-        """Make the report of the draws, with rewards clipped and noise added where the study says so.
+        """Make the report of the draws, with rewards clipped and noise added if the study requires that.
 
         Raises `Withheld` if the site's policy forbids the report.
         """
@@ -255,7 +255,7 @@ class Disclosure:
         outcomes: tuple[DrawnOutcome, ...] = (),
         between: BetweenTotals | None = None,
     ) -> Report:
-        """Make a corrected report for the administrator: of the same people, with the corrected rewards.
+        """Make a corrected report for the administrator, about the same people and with their corrected rewards.
 
         In a private study the corrected sums are another release, whose noise is drawn once and stored, like that of
         the first. The earlier report stays in the outbox, since the phase was decided by it.
@@ -297,7 +297,7 @@ class Disclosure:
         return self.report(plan, delivery, outbox)
 
     def _require_in_range(self, rules: RulesSeen | OutcomeRules, totals: Totals) -> None:
-        """Raise if no rewards within the range have these sums: noise would not hide that. The error names no sum."""
+        """Raise if no rewards in the range have these sums: noise is scaled to the range. The error names no sum."""
         low, high = rules.clip or (rules.low, rules.high)
         if isinstance(rules, RulesSeen) and rules.covariate:
             low, high = rules.report_low, rules.report_high
@@ -354,6 +354,6 @@ class Disclosure:
 
 
 def _with_noise(noise: ReportNoise, counts: Sequence[int], steps: Sequence[int]) -> list[int]:
-    """Add noise to sums in steps. The sum of an empty cell stays 0: counts are reported exactly, so it is no secret."""
+    """Add noise to sums counted in steps. The sum of an empty cell stays 0, which the exact count reveals anyway."""
     fresh = iter(noise.added([step for step, count in zip(steps, counts, strict=True) if count]))
     return [next(fresh) if count else 0 for count in counts]

@@ -143,7 +143,7 @@ def hand_over(site: Site, client: Client, folder: str | Path, *, warn: Callable[
     """Send the report of a complete phase and all corrections, and fetch the next plan, without waiting.
 
     This takes three rounds: the first stores the report of the complete phase, the second sends it, and the third
-    fetches the next plan. Raises `Unreachable` if the coordinator does not answer.
+    fetches the next plan if the second came too early for it. Raises `Unreachable` if the coordinator does not answer.
     """
     # If the coordinator is unreachable, a worker would only wait; this request raises.
     client.request("GET", "whoami")
@@ -163,8 +163,8 @@ CONFLICT = "urn:parley:problem:report-conflict"
 def hand_over_corrections(site: Site, client: Client, outbox: Outbox) -> dict[int, str]:
     """Send the corrected report of every phase that has one, and record the administrator's decision about it.
 
-    The request is the same PUT as for the first report. The coordinator quarantines a report that differs, once, and
-    answers repetitions with the decision about it. So if the process is killed, the next call only repeats the request.
+    The request is the same PUT as for the first report. The coordinator quarantines a different report once, and
+    answers repeated requests with the decision about it. So a call after a crash only repeats the request.
     Returns phase -> why its corrected report was not sent.
     """
     acknowledged = {receipt.phase for receipt in outbox.receipts()}
@@ -219,7 +219,7 @@ PATIENCE = 5.0  # seconds: the longest wait for a plan, and so about the longest
 
 
 class SiteRuntime:
-    """One stratum as the service runs it: the site, and a thread that fetches its plans and sends its reports.
+    """One stratum in the running service: its `Site`, and a thread that fetches its plans and sends its reports.
 
     `start` starts the thread; without it, the site works with its journal alone.
     """

@@ -305,7 +305,7 @@ class Site:
     def void(self, participant: str, *, reason: str, who: str) -> journal.Voided:
         """Void a mistaken assignment, as long as no outcome of the person is recorded.
 
-        Returns the journal entry in force: the earlier one, if the assignment was voided before.
+        Returns the journal entry that voids it: the earlier entry, if the assignment was voided before.
         """
         said = journal.Voided(
             participant=checked_key(participant), reason=checked_line("reason", reason), who=checked_line("who", who)
@@ -565,8 +565,9 @@ class Site:
     def _others(self, book: PhaseBook, counts: Sequence[int] | None = None) -> tuple[DrawnOutcome, ...]:
         """The further outcomes of a phase, as the study counts them.
 
-        All values of a cell that is too small count as missing. So do those of a cell whose rewards were too few to
-        report, since they would reveal the number of people, unless the report states that number anyway (`counts`).
+        All values of a cell that is too small count as missing. So do the values of a cell whose rewards were too few
+        to report, since they would reveal how many people are in the cell. Pass `counts`, the number of people per arm,
+        if the report states these numbers anyway.
         """
         rewards = map(len, self._kept(book))
         reported = counts or [kept + missing for kept, missing in zip(rewards, book.missing, strict=True)]
@@ -722,7 +723,7 @@ class Site:
 
     @property
     def contact(self) -> str:
-        """Whom to ask for what the site cannot do itself: the study's contact, or its administrator."""
+        """Whom people at the site can ask for help: the study's contact, or else its administrator."""
         return self.people.rules.contact or ADMINISTRATOR
 
     @property

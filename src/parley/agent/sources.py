@@ -152,7 +152,7 @@ def _outer(error: Exception) -> TracebackType | None:
 
 
 def _way_out(plan: AgentPlan) -> str:
-    """What to do after a source failed in the middle of a draw."""
+    """Advice for the user after a source failed in the middle of a draw."""
     return (
         f"Parley does not know what phase {plan.phase} has spent. If it spent nothing, or if you can discard its "
         f"rewards unseen, fix the source and start again with `--draw-again {plan.phase}`; if rewards were seen, tell "
@@ -273,7 +273,7 @@ class CsvSource:
 
     Optional columns are `id` and, for `counts` of events, `exposure`. `outcomes` maps every further outcome of the
     study to its column, where `missing` says that the outcome will not come. A phase waits until the empty cells of its
-    rows are filled in. Only an empty cell of the `covariate` is not waited for: the value is unknown.
+    rows are filled in, except for empty cells of the `covariate`, which mean that the value is unknown.
 
     A phase uses the next rows of every arm, each row once. The outbox stores every row up to the last one used, as a
     hash of its values and its id. When the next phase reads the file, these rows must still be there unchanged
@@ -546,8 +546,8 @@ def make_source(
     """Make a source from its description, such as `python:module:function` or `csv:file` (all forms: `FORMS`).
 
     With `counts`, rewards are counts of events, and tables may have a column `exposure`. `outcomes` maps the study's
-    further outcomes to their columns in a table. With a `covariate`, the source also returns its values, for an
-    `AdjustedSource`.
+    further outcomes to their columns in a table. With a `covariate`, the source also returns the covariate's
+    values, for an `AdjustedSource`.
     """
     kind, _, rest = text.partition(":")
     name = "" if covariate is None else covariate.name

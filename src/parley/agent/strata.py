@@ -21,7 +21,7 @@ from parley.text.translation import Translatable
 
 
 class Strata:
-    """All strata of a site, or its only one. Entries about a person go to the journal that knows the key.
+    """The strata of a site, or its only one. Entries about a person go to the journal that has the person's key.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -62,7 +62,7 @@ class Strata:
 
     @property
     def rules(self) -> RulesSeen:
-        """The study's rules for its sites. Where they differ between strata, they are those of the first stratum."""
+        """The study's rules for its sites; of rules that differ between strata, those of the first stratum."""
         return self.sites[0].rules
 
     @property
@@ -102,7 +102,7 @@ class Strata:
         return next((site for site in self.sites if key in site.people.persons), None)
 
     def knows(self, participant: str) -> bool:
-        """Whether somebody came here who has exactly this key."""
+        """Whether a person with exactly this key came to this site."""
         try:
             return self.of(participant) is not None
         except InvalidInput:

@@ -173,7 +173,7 @@ class Warehouse:
 
     @property
     def answer(self) -> str:
-        """The name of the query's result in errors, whose line numbers are those of the result, not of the file."""
+        """The name of the query's result in error messages, where line numbers count the rows of the result."""
         return f"the answer to {self.name}"
 
     @property

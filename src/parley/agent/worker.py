@@ -23,7 +23,7 @@ CLOSED = "urn:parley:problem:phase-closed"
 FROZEN = "urn:parley:problem:agent-frozen"
 HELD = "urn:parley:problem:report-held"
 REFUSED = "urn:parley:problem:report-refused"
-# Refusals that waiting cannot resolve, not even the end of the study: an administrator must look into them.
+# Refusals that neither waiting nor the end of the study resolves: an administrator must look into them.
 SETTLED = ("urn:parley:problem:report-conflict", "urn:parley:problem:receipt-unknown")
 
 
@@ -35,7 +35,7 @@ class Coordinator(Protocol):
     """The two methods of a `Client` that a worker calls."""
 
     def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int | str) -> AgentPlan:
-        """Fetch the agent's plan. A site may send its progress, and its objection to the plan, along in `far`."""
+        """Fetch the agent's plan. In `far`, a site may send its progress and its objection to the plan."""
 
     def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:
         """Send a report and return its receipt."""
@@ -266,8 +266,8 @@ class Worker:
     def _hand_over(self, report: Report) -> AgentPlan | None:
         """Send a report and store its receipt. Returns the latest plan if the report is not accepted but stays pending.
 
-        A receipt for any other report raises `WrongReceipt`, which ends the worker. It is not stored, so this report
-        stays pending in the outbox.
+        A receipt for any other report raises `WrongReceipt`, which ends the worker. That receipt is not stored, so this
+        report stays pending in the outbox.
         """
         try:
             receipt = proven(self._client.send(report, receipt=self._outbox.last_receipt()), report)

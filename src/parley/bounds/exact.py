@@ -63,7 +63,7 @@ class Proven:
 
 
 def cheapest(contrasts: MeanContrasts, costs: FloatArray, start: FloatArray, *, accuracy: float) -> Proven:
-    """The cheapest draws that resolve every contrast, from a positive `start`, to a proven relative gap.
+    """Find the cheapest draws that resolve every contrast, from a positive `start`, to a proven relative `accuracy`.
 
     >>> from parley.rewards.divergences import BERNOULLI
     >>> row, means = np.array([[1.0, -1.0]]), np.array([0.6, 0.4])

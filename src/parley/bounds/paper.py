@@ -76,7 +76,7 @@ class Bound(Tabular):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Bounds(Tabular):
-    """The bounds of one instance for its `top`; bounds on regret are None if two arms tie for an agent's best.
+    """The four lower bounds of one instance; those on regret are None if two arms tie for an agent's best.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -313,7 +313,7 @@ def arm_by_arm(instance: Instance, costs: FloatArray | None, accuracy: float) ->
 class Guarantee:
     """The paper's guarantee for W-CPE, with probability at least 1 - delta (Theorem 2; Theorem 5 for the top N).
 
-    The paper's ceil(log2(8 / gap_min)) counts one phase too few where the logarithm is an integer (phases are 0 to
+    The paper's ceil(log2(8 / gap_min)) counts one phase too few if the logarithm is an integer (phases are 0 to
     r_max). We use floor(.) + 1, which is the same otherwise.
 
     >>> import parley
@@ -376,7 +376,7 @@ def _as_intervals_suppose(instance: Instance) -> Instance:
 
 @lru_cache(maxsize=1024)
 def mixture_constant(delta: float, arms: int, agents: int) -> float:
-    """g_M(delta / (K M)) of Lemma 2: `M * C(log(K M / delta) / M)`, C a minimum over lambda in (1/2, 1).
+    """g_M(delta / (K M)) of Lemma 2: `M * C(log(K M / delta) / M)`, where C is a minimum over lambda in (1/2, 1).
 
     Any lambda gives a valid (larger) threshold, so a numerical minimum errs on the safe side.
     """

@@ -50,7 +50,7 @@ def regret_and_money(instance: Instance, *, accuracy: float = ACCURACY) -> Bound
 def priced_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> dict[str, Bound]:
     """The bounds of this module that apply to the study's prices and rates, by name; empty if it states neither.
 
-    With a single price for all draws, money is a multiple of the samples, which `lower_bounds` covers.
+    Without stated prices, money is the number of samples, which `lower_bounds` covers.
     """
     problem, made = instance.problem, {}
     stated = problem.non_default()

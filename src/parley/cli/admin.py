@@ -109,7 +109,7 @@ def create_study(client: Client, study: str, study_id: str | None, tokens: str |
 
 
 def _sites(problem: Problem) -> list[list[str]]:
-    """The names of the agents of every site: an agent for each of its strata, or a single one."""
+    """The names of the agents, grouped by site: a site has one agent per stratum, or a single agent."""
     found: dict[str, list[str]] = {}
     for agent in problem.sites:
         place = problem.site_of[problem.agents.index(agent)] if problem.site_of else agent

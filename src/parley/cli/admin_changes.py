@@ -239,7 +239,7 @@ def _held(client: Client, study: str, *, agent: str) -> dict[str, Any]:
 
 
 def _refused(client: Client, study: str, *, agent: str) -> dict[str, Any]:
-    """Fetch the held report of an agent, to refuse it by its digest, so that only the printed report is refused."""
+    """Fetch and print the held report of an agent. Its digest goes into the refusal, so no other report is refused."""
     found = _held(client, study, agent=agent)
     return found | {"report": found["digest"]}
 

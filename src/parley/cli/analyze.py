@@ -164,7 +164,7 @@ def _drawn(found: Analysis, beside: Sequential | None, folder: Path, command: st
 
 
 def _typed(options: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the options of a command line that repeats these values; values of None are left out."""
+    """Yield the command-line options that set these values; a value of None needs no option."""
     for name, value in options.items():
         if value is not None:
             option = name if name.startswith("--") else f"--{name}"

@@ -248,7 +248,7 @@ def _compare(
         try:
             made.append(make_policy(name, study.problem, study.options if name == study.policy else {}, instance))
         except InvalidInput:
-            continue  # the policy does not suit this problem: PF-UCB without personalized weights
+            continue  # a policy that does not suit this problem, such as PF-UCB without personalized weights
     results = []
     with progress_bar("comparing policies", replications * len(made), hidden=quiet) as advance:
         for policy in made:

@@ -100,7 +100,7 @@ def extras() -> dict[str, str]:
 
 
 def _edges() -> tuple[list[dict[str, Any]], str]:
-    """Every edge, with those of its extras that lack packages, and an error message, empty if all edges were loaded."""
+    """Every edge with its incomplete extras, and an error message, which is empty if all edges could be loaded."""
     try:
         found = edges()
     except InvalidInput as error:

@@ -1,4 +1,4 @@
-"""The `parley` command: imports the module of a command, runs it, and turns an error into one clear message.
+"""The `parley` command: imports a subcommand's module, runs the subcommand, and turns errors into clear messages.
 
 The exit status is 0 for success, 1 if the work itself failed, 2 if the input was wrong, 130 if the user interrupted it
 (Ctrl-C), and 143 if it was terminated (SIGTERM).
@@ -64,7 +64,7 @@ COMMANDS = {name: f"parley.cli.{MODULES.get(name, name)}" for part in PARTS.valu
 
 
 class Commands(click.Group):
-    """Loads commands by name: `parley demo` is the function `demo_command` of its module. Edges add commands."""
+    """A group that loads commands by name: `parley demo` is `demo_command` in the module `demo`. Edges add commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted({*COMMANDS, *commands_of_edges()})

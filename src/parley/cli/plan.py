@@ -173,7 +173,7 @@ def plan_command(
         replications=replications,
         as_json=as_json,
     )
-    # An edge whose own option was given may do something else with the request, instead of a plan.
+    # An edge whose own option was given may handle the request itself; then no plan is made here.
     if any(edge.instead_of_plan(asked, edges) for edge in all_edges()):
         return
     if power is not None:
@@ -299,7 +299,7 @@ def _show(made: Simulated, heading: str, policy: Policy) -> None:
 
 
 def _with_control(problem: Problem, versus: str | None) -> Problem:
-    """The problem with the arm `versus` as its control; `control` is the study's own, unless an arm has that name."""
+    """The problem with the arm `versus` as its control; `control` means the study's own, unless an arm is named so."""
     if versus is None:
         return problem
     if problem.horizon is not None:
@@ -350,7 +350,7 @@ def _run(
         return Simulated(plan=plan, timed=timed, known=known, beside=beside, warning=warning)
 
 
-POWER_STUDIES = 1000  # at least, for every truth and budget: then the Monte Carlo error of a power of 0.9 is 0.01
+POWER_STUDIES = 1000  # the least per truth and budget: the Monte Carlo error of a power of 0.9 is then at most 0.01
 
 
 def _answer_power(planner: Planner, study: Study, gaps: tuple[float, ...], power: float, *, as_json: bool) -> None:

@@ -274,7 +274,7 @@ def bullet(spent: float, planned: float, bound: float | None, largest: float, la
 SMALLEST_PART = 0.004  # share of a bar; smaller parts would be narrower than a line and are not drawn
 MAP_ROW = 40.0  # the height of a site's row in a map of answers
 BAND = 26.0  # the height of an agent's row in the chart of robustness
-# robustness -> height and class of its bar in that row
+# robustness -> height and class of its bar in the row of an agent
 STANDINGS = {"holds": (16.0, "s0"), "proven": (10.0, "s0"), "leads": (4.0, "s0 past"), "other": (1.0, "s1")}
 
 
@@ -368,7 +368,7 @@ BESIDE = 4  # boxes in a row
 def flow_chart(
     trunk: Sequence[tuple[Sequence[str], Sequence[str]]], leaves: Sequence[Sequence[str]], label: str
 ) -> Markup:
-    """Draw the flow of draws from the plan to the answer, like CONSORT's flow of participants.
+    """Draw how many draws were planned, assigned and counted, like CONSORT's flow of participants.
 
     `trunk` has the boxes of the main column, each with the box beside it for draws lost there; `leaves` has a box per
     arm. A box is a list of text lines.

@@ -301,7 +301,7 @@ def says(text: str, message: str) -> bool:
 
 
 def duration(seconds: float) -> str:
-    """An approximate duration, in one unit.
+    """Format a duration approximately, in one unit.
 
     >>> duration(5), duration(150), duration(7300), duration(200000)
     ('5 seconds', '2 minutes', '2 hours', '2 days')

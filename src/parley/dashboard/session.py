@@ -228,7 +228,7 @@ def page(
             return shielded(_choose_language(request))
         try:
             response = await _entered(request, handler, open_to_all=open_to_all, uploads=uploads, only=only)
-        except Exception as error:  # described as the API would
+        except Exception as error:  # becomes the refusal that the API would send
             response = _refused(request, settled(error))
         return shielded(response)
 

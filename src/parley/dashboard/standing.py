@@ -30,7 +30,7 @@ class SiteStanding:
     since: str | None  # the time at which this state began
     known: str  # what is known about its question, as a sentence
     progress: str  # progress in the phase, as text; "" if no draws are asked of it
-    picture: Markup | None  # the same as a chart
+    picture: Markup | None  # the progress as a chart; None if no draws are asked of it
     spent: int
     late_days: int = 0
     objection: str | None = None

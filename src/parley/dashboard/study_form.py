@@ -1,7 +1,7 @@
 """The form for a new study: which keys of the study file a step asks for, and how typed text becomes a value.
 
 The text of the study file is the only state. Each step displays some keys of the file and writes them back; only the
-reader of study files checks them. Keys that no step displays stay unchanged.
+parser of study files checks them. Keys that no step displays stay unchanged.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,8 @@ NOT_ASKED = ("weights.file",)  # a browser sends only the study file, not the fi
 class Step:
     """One page of the form.
 
-    The keys of `first` are always visible. The other keys of its `sections` are folded away as further settings.
+    The keys of `first` are always visible. The other keys of its `sections` are hidden until the reader opens the
+    further settings.
     `repeated` names a section that a study file may have several times.
     """
 
@@ -361,7 +362,7 @@ def _put(document: dict[str, Any], place: str, row: Key, value: Any, typed: str)
         return  # unchanged: keep the file's own value and type
     inner = document if not section else document.setdefault(section, {})
     if not isinstance(inner, dict):
-        return  # not a section: the reader of study files will report that
+        return  # not a section: the parser of study files will report it
     inner.pop(key, None)
     if typed.strip():
         inner[key] = typed_value(row, typed, names=place in NAMES)

@@ -1,1 +1,1 @@
-"""Optional features, one folder each. Other rooms reach them only through `parley.hooks`."""
+"""Optional features, one folder each. Other packages reach them only through `parley.hooks`."""

@@ -1,1 +1,1 @@
-"""Experiments at any scale: forecasts of a study, analyses, sweeps over many cells, the demo, and their reports."""
+"""Simulations and analyses: forecasts of a study, analyses of tables, sweeps over many cells, the demo, and reports."""

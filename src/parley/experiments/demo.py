@@ -72,7 +72,7 @@ def answer_sentences(certificate: dict[str, Any]) -> Iterator[str]:
 
 
 def comparison_table(title: str, results: Results) -> Table:
-    """A row per policy: samples, rounds and errors; also the ratio to the lower bound, money and days where known."""
+    """A row per policy: samples, rounds and errors; also the ratio to the lower bound, money and days, if known."""
     drawn = [result.get("samples", result["cost"]) for result in results]
     columns = {
         "policy": [result["policy"] for result in results],
@@ -147,7 +147,7 @@ def regret_figure(results: Results, lower_bound: float, *, theme: str = "light")
         panel.axhline(lower_bound, color=style.ink, linestyle=":", label="C* log T at the horizon")
         panel.set(xscale="log", yscale="log", xlabel="draws per agent", ylabel="regret of all agents together")
         panel.set_ylim(bottom=max(floor, 1e-9))
-        # Before the first curve rises above the figure's floor, the panel would be empty.
+        # Start the axis where the first curve rises above the figure's floor: before that, the panel would be empty.
         seen = [
             time for curve in curves for time, mean in zip(curve["times"], curve["mean"], strict=True) if mean > floor
         ]

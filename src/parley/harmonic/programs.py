@@ -23,7 +23,9 @@ SHORT = 16  # longest axis whose maximum is taken slice by slice
 
 @dataclass(frozen=True, kw_only=True)
 class Programs(ABC):
-    """A batch of P programs. The first axis of every array is the program, the others are its variables or its rows.
+    """A batch of programs; the first axis of each array is the program, and the others are its variables or rows.
+
+    Only `squared_weights`, which all programs share, has no such axis.
 
     Rows are scaled so that b = 1. A variable with infinite cost is omitted from the sums (the regret bound C* drops
     agents that already play the arm).
@@ -44,7 +46,7 @@ class Programs(ABC):
         variances: FloatArray | None,
         **more: Any,
     ) -> Self:
-        """Check and build programs; `shape` is the shape of the variables, and every cost is 1 unless given."""
+        """Check the arguments and build programs; `shape` is that of the variables, and costs are 1 unless given."""
         costs = np.ones(shape) if costs is None else costs
         if not (np.isfinite(squared_weights) & (squared_weights >= 0)).all():
             raise InvalidInput("squared_weights", found=squared_weights.min(), allowed="finite numbers of at least 0")
@@ -129,7 +131,7 @@ class ArmPrograms(Programs):
 
 
 def _largest_along(values: FloatArray, axis: int) -> FloatArray:
-    """The maximum along an axis, taken slice by slice if the axis is short: that is many times faster."""
+    """The maximum along an axis, taken slice by slice if the axis is short, which is many times faster."""
     if values.shape[axis] > SHORT:
         return np.asarray(values.max(axis=axis))
     return np.asarray(reduce(np.maximum, (values.take(place, axis) for place in range(values.shape[axis]))))
@@ -170,7 +172,7 @@ class ContrastPrograms(Programs):
         costs: FloatArray | None = None,
         variances: FloatArray | None = None,
     ) -> ContrastPrograms:
-        """Programs with every arm on its own, as in `ArmPrograms`, but in one program, so that a pace couples them.
+        """Programs that hold all arms, each on its own as in `ArmPrograms`, so that a pace can couple the arms.
 
         `bounds` are `(programs, arm, agent)`. An arm is its own opponent here and counts twice, so its bound is
         doubled.

@@ -12,7 +12,7 @@ at the optimum `r_j = F` wherever `lam_j > 0`, and `F^2` is the certificate. The
 `benchmarks/solver.py` compares the number of steps with that of a fixed exponent. The rare small program that is
 unsolved after `POLISH_AFTER` steps gets one round of Newton's method (`newton_polish`). No convergence proof is claimed
 or needed: the certificate is checked, not assumed, and a program that misses the accuracy raises `NotConverged`.
-`parley.costs` explains how time enters (`pace`).
+`parley.costs` explains how time enters the objective (`pace`).
 
 Each step costs two products with A, which are products of an `(arm, agent)` array with `weights**2`.
 """
@@ -98,10 +98,10 @@ class Multipliers:
     """Multipliers that sum to 1 in every program and are 0 where not `wanted`; updated in place.
 
     A step multiplies each by `exp(exponent * pull)`, where the pull is 0 at the optimum. A fixed exponent stalls on
-    rows that are almost tight: their multiplier has far to go, but the factor is close to 1. So every row has its own
-    exponent, which grows while the pull keeps its sign and shrinks when the sign changes (the idea of resilient
-    back-propagation). Exponents change less and less over time, so that rows that are almost copies of each other
-    converge.
+    rows that are almost tight: their multipliers must change a lot, but each step changes them little. So every row has
+    its own exponent, which grows while the pull keeps its sign and shrinks when the sign changes (the idea of
+    resilient back-propagation). Exponents change less and less over time, so that rows that are almost copies of each
+    other converge.
 
     >>> weights = Multipliers.start(np.ones((1, 2)), np.ones((1, 2)), exponent=1.0)
     >>> weights.move(np.log([[3.0, 1.0]]), steps=1)
@@ -196,7 +196,7 @@ def newton_polish(matrix: FloatArray, costs: FloatArray, allocation: FloatArray,
     >>> (dual / dual.sum()).round(6).tolist()
     [0.5, 0.5]
     """
-    y = 0.99 / allocation  # strictly feasible, since y scales every row down
+    y = 0.99 / allocation  # strictly feasible: the factor below 1 scales every row down
     lam: FloatArray = dual * (np.sqrt(costs * (matrix @ dual)).sum() / dual.sum()) ** 2  # so that A lam = c x^2
     slack = 1 - matrix.T @ y
     lam = np.maximum(lam, 1e-12 * lam.max())
@@ -289,7 +289,7 @@ def solve(
             best.improve(
                 live, feasible, upper, spent**2, lam.values * part.inverse, tolls.shares.values if tolls else None
             )
-            # Solved programs leave the batch; written with `not` so that a gap of NaN does not count as solved.
+            # Solved programs leave the batch. The comparison is negated, so that a gap of NaN does not count as solved.
             open_ = ~(best.gap(live) <= accuracy)
             if not open_.all():
                 live, part, lam, tolls = (

@@ -69,7 +69,7 @@ class State:
 
     @property
     def answers(self) -> BoolArray:
-        """`(..., arm, agent)`: the arms that remain candidates; once an agent is decided, they are its top N."""
+        """`(..., arm, agent)`: the arms that remain candidates; once an agent has its answer, they are its top N."""
         return self.active
 
     def take(self, chosen: IntArray | BoolArray | slice) -> Self:
@@ -144,7 +144,7 @@ class Policy(ABC):
     allows_drift: ClassVar[bool] = False  # whether its guarantee holds if the means of all arms of a site move together
     problem: Problem
     idle: tuple[int, ...] = ()  # indices of agents that no longer draw, because an administrator froze them
-    unasked: tuple[int, ...] = ()  # indices of idle agents that left; the others were re-weighed afterwards
+    unasked: tuple[int, ...] = ()  # indices of idle agents whose own question was dropped
     within_phase: bool = False  # whether an update covers only one stratum of the phase
 
     @property
@@ -220,7 +220,7 @@ class Policy(ABC):
                 )
             )
         if size is not None:
-            # A stated budget limits the whole study; the size that follows from the tolerance is that of one question.
+            # A stated budget limits the whole study; the limit that follows from the tolerance is for one question.
             parts.append(
                 Translatable("never more than {0:,} samples, whatever the truth", size)
                 if size == self.problem.max_samples
@@ -287,10 +287,7 @@ class Policy(ABC):
         return np.asarray(most)
 
     def blocked(self, state: State) -> BoolArray:
-        """`(..., agent)`: whether the agent has no answer and cannot get one.
-
-        That is so if an idle agent has weight in the agent's mix.
-        """
+        """`(..., agent)`: whether the agent has no answer and cannot get one, since its mix weighs an idle agent."""
         undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
         if not self.idle or self.problem.horizon is not None:
             return np.zeros_like(undecided)
@@ -371,7 +368,10 @@ class Policy(ABC):
         return [stopped if stopped is not None and status not in final else status for status in statuses]
 
     def rounds_of(self, state: State) -> IntArray:
-        """`(...)`: rounds of communication so far: phases whose reports could change any later draw or decision."""
+        """`(...)`: rounds of communication so far.
+
+        These are the phases whose reports could change a later draw or decision.
+        """
         return state.phase
 
     @abstractmethod
@@ -502,12 +502,12 @@ class Policy(ABC):
         return halfway(self.problem)
 
     def _update_by_strata(self, state: State, early: Totals, own: Totals) -> State:
-        """The state after a phase that includes people who came before it; `early` are the totals of these people.
+        """The state after a phase that counts people assigned before it; `early` are the totals of these people.
 
         These people are treated as a separate, earlier phase: their counts and the stakes on them were fixed before
-        their rewards. The stakes on the phase's `own` draws may depend on the rewards of these people, who came first.
-        The reverse order would not be valid, since the phase's means may depend on what came before. Only the update
-        with the phase's own draws counts as a phase, and only it can end the study.
+        their rewards were seen. The stakes on the phase's `own` draws may depend on the rewards of these people, who
+        came first. The reverse order would not be valid, since the phase's means may depend on what came before. Only
+        the update with the phase's own draws counts as a phase, and only it can end the study.
         """
         first = self._for_strata.update(state, early)
         return self.update(replace(first, phase=state.phase, finished=state.finished), own)
@@ -572,7 +572,8 @@ def raise_cells(quotas: IntArray, minimum: int) -> IntArray:
 def cut_to(quotas: IntArray, left: IntArray, minimum: int = 1) -> IntArray:
     """Scale quotas `(..., arm, agent)` down to at most `left (...)` draws in total, keeping their proportions.
 
-    A cell below the minimum becomes 0. If no cell would remain, the largest cell alone gets up to `left` draws.
+    A cell below the minimum becomes 0. If no cell would remain, the largest cell alone gets up to `left` draws,
+    provided that they reach the minimum.
 
     >>> cut_to(np.array([[10, 20], [30, 0]]), np.array(7)).tolist()
     [[1, 2], [4, 0]]

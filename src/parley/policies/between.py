@@ -13,10 +13,10 @@ MOST_SAVED = 0.75  # largest share of a plan that these people may cover, so tha
 def without_share(quotas: IntArray, between: IntArray, least: int) -> IntArray:
     """Reduce a plan `(..., arm, agent)` by the part that the people `between` already cover.
 
-    Let s be the smallest share of any cell that these people cover; the whole plan is reduced by s. Contrasts are taken
-    within strata: the stratum of these people has at least the share s of the plan's information, and the phase's own
-    draws have 1 - s. If an arm or site has no such people, s is 0. A cell that is still drawn has at least `least`
-    draws.
+    These people cover some share of every planned cell. Let s be the smallest of these shares, limited to `MOST_SAVED`;
+    the whole plan is reduced by s. Contrasts are taken within strata: the stratum of these people has at least the
+    share s of the plan's information, and the phase's own draws have 1 - s. If a planned cell has no such people, s is
+    0. Every planned cell keeps at least `least` draws, but gets no more than planned.
 
     >>> without_share(np.array([[40, 20], [10, 0]]), np.array([[12, 6], [4, 9]]), 1).tolist()
     [[28, 14], [7, 0]]

@@ -80,7 +80,7 @@ class GuardState:
 
 @dataclass(frozen=True, kw_only=True)
 class Guardrail:
-    """A guardrail of a study: an outcome, and the tests of whether arms harm it.
+    """A guardrail of a study: an outcome, and the tests of whether an arm does more harm than allowed.
 
     >>> from parley.rewards import Binary
     >>> harm = Outcome(name="harm", noise=Binary(), better="lower", role="guardrail", margin=0.02, delta=0.05)

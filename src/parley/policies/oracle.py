@@ -45,7 +45,10 @@ def require_truth(problem: Problem, instance: Instance) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Oracle(Elimination):
-    """`size`: "guaranteed" draws enough to err with probability at most delta; "paper" only the paper's lower bound."""
+    """The policy that knows the true gaps.
+
+    `size`: "guaranteed" draws enough to err with probability at most delta; "paper" only the paper's lower bound.
+    """
 
     name: ClassVar[str] = "oracle"
     proven: ClassVar[bool] = True
@@ -80,7 +83,7 @@ class Oracle(Elimination):
         return counts if self.problem.rate is None else np.where(self.problem.rate > 0, counts, 0)
 
     def _information(self) -> float:
-        """The factor on the allocation of T*, under which every contrast has variance at most gap^2 / 2."""
+        """The factor on T*'s allocation, which by itself gives every contrast a variance of at most gap^2 / 2."""
         problem = self.problem
         if self.size == "paper":
             return max(math.log(1 / (2.4 * problem.delta)), 0.0)
@@ -93,7 +96,7 @@ class Oracle(Elimination):
         return math.log(1 / share)
 
     def wanted(self, state: State) -> IntArray:
-        """The draws that are still missing from a fixed size; a minimum cell only adds draws, so variances shrink."""
+        """The draws still missing from fixed counts; a minimum cell only adds draws, so variances only shrink."""
         return np.where(state.finished[..., None, None], 0, np.maximum(self._counts - state.counts, 0))
 
     def explain(self, state: State) -> Explanation:

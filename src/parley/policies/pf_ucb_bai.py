@@ -99,7 +99,7 @@ class PfUcbBai(Elimination):
 
     def _drawn(self, state: State) -> BoolArray:
         """Which cells have the draws that the radius assumes: the radius depends on the phase, not on actual counts."""
-        # The factor allows for rounding, where the counts are exactly those that the radius assumes.
+        # The factor allows for rounding, in case the counts are exactly those that the radius assumes.
         effort = self._effort(state.phase)[..., None, None] * (1 - 1e-12)
         everyone = (state.counts >= (1 - self.alpha) * effort).all(axis=-1, keepdims=True)
         own = state.counts >= (1 - self.alpha + self.alpha * self.problem.agent_count) * effort

@@ -34,7 +34,10 @@ LAST_EFFORT = 60  # most doublings of the effort: no horizon is that long
 
 @dataclass(frozen=True, kw_only=True)
 class PfUcb(Playing):
-    """`radius`: "proven" is from the authors' theorem; "released" is from their code and guarantees nothing."""
+    """The policy PF-UCB, for personalized weights with one alpha.
+
+    `radius`: "proven" is from the authors' theorem; "released" is from their code and guarantees nothing.
+    """
 
     name: ClassVar[str] = "pf-ucb"
     proven: ClassVar[bool] = True
@@ -142,7 +145,10 @@ class ExploreThenCommit(Playing, EvidenceRacing):
 
 @dataclass(frozen=True, kw_only=True)
 class OracleRegret(Playing):
-    """`accuracy`: how close the allocation of the draws must provably be to the cheapest one."""
+    """The policy that knows the true gaps: it explores as the bound on regret asks, and otherwise plays the best arms.
+
+    `accuracy`: how close the allocation of the draws must provably be to the cheapest one.
+    """
 
     name: ClassVar[str] = "oracle-regret"
     proven: ClassVar[bool] = True

@@ -44,14 +44,16 @@ OTHERS = 0.1  # the other sites are assumed to draw until their variance is this
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Halvings(State):
-    """The state of W-CPE: that of every policy, and how often each proxy gap was halved."""
+    """The state of W-CPE: the fields of every policy's state, and how often each proxy gap was halved."""
 
     halvings: IntArray  # (..., arm, agent): the proxy gap is largest_gap / 2**halvings
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wcpe(Elimination):
-    """`threshold`: "paper" keeps the error below delta; "heuristic", from the authors' code, guarantees nothing.
+    """The policy W-CPE-BAI, or W-CPE-TopN if N is above 1.
+
+    `threshold`: "paper" keeps the error below delta; "heuristic", from the authors' code, guarantees nothing.
 
     `accuracy`: how close the oracle's allocation must provably be to the cheapest one.
     """
@@ -206,7 +208,7 @@ class Wcpe(Elimination):
         return np.ndim(self.problem.noise.variance) == 2
 
     def _solve(self, proxies: FloatArray) -> FloatArray:
-        """`(arms, agent)`: the allocation that makes an arm's intervals as narrow as its proxy gaps (times beta)."""
+        """`(arms, agent)`: the allocation that, times beta, makes an arm's intervals as narrow as its proxy gaps."""
         return oracle(self.problem, np.sqrt(2) * proxies, accuracy=self.accuracy)
 
 
@@ -231,7 +233,7 @@ def _accept(before: State, after: State, leaders: BoolArray, settled: BoolArray,
 
 @dataclass(frozen=True, kw_only=True)
 class Uniform(Wcpe):
-    """W-CPE without its oracle: all agents draw an arm equally often. A comparison shows what the oracle saves.
+    """W-CPE without its oracle: all agents draw an arm equally often. Comparing them shows what the oracle saves.
 
     Options as for `wcpe`; `accuracy` is not used, since equal counts have a closed form.
     """
@@ -240,7 +242,7 @@ class Uniform(Wcpe):
     proven: ClassVar[bool] = True
 
     def _solve(self, proxies: FloatArray) -> FloatArray:
-        # With equal counts x, sum_n w_nm^2 / x <= proxy^2 for all agents m means that x is the largest ratio.
+        # With equal counts x, every agent m needs sum_n w_nm^2 / x <= proxy^2, so the least x is the largest ratio.
         variance = self.problem.noise.variance
         if isinstance(variance, float):
             variances = variance * self.problem.squared_weights.sum(axis=0)

@@ -312,7 +312,7 @@ def _added(missing: Sequence[Rows]) -> Rows:
 
 
 def _finite(value: Any) -> Any:
-    """Replace numbers that JSON cannot represent by None: an interval without data is infinite.
+    """Replace numbers that JSON cannot represent with None: an interval without data is infinite.
 
     Changes lists and dictionaries in place, because a copy may take tens of megabytes: nobody else may use them.
     """

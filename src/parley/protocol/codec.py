@@ -20,7 +20,7 @@ treats all numbers as doubles: the type of a field says whether `1` is read as a
 written back as `1`.
 
 Released schemas stay readable: a change of meaning gets a new number. A new field has an empty default (None, False,
-"", an empty tuple or mapping). A `Message` leaves it out where it is empty, so older documents keep their digest.
+"", an empty tuple or mapping). A `Message` leaves it out if it is empty, so older documents keep their digest.
 """
 
 import hashlib
@@ -173,7 +173,7 @@ def build_structs() -> None:
 
 
 def _lists(value: Any) -> Any:
-    """Replace tuples by lists, as a JSON parser returns them. Changes dictionaries in place: callers just made them."""
+    """Replace tuples with lists, as JSON parsers return them. Changes dictionaries in place: callers just made them."""
     if isinstance(value, list | tuple):
         # Rows of numbers are most of what is sent: checking the first entry is enough.
         return list(value) if value and isinstance(value[0], int | float) else list(map(_lists, value))

@@ -237,7 +237,7 @@ def with_cells(
 def correction_of(trial: Trial, report: Report) -> ReportCorrected:
     """Make the event by which `report` replaces the report that counts now; `admit` has not checked it yet.
 
-    Its reason is still empty.
+    The event's reason is still empty.
     """
     probe = ReportCorrected(report=report, replaces="", reason="", consequences="")
     counted = trial.before(probe).counted
@@ -252,7 +252,7 @@ def correction_preview(trial: Trial, report: Report) -> CorrectionPreview:
     earlier = trial.corrected(report.phase, report.agent)
     place = trial.study.agents.index(report.agent)
     was = trial.past[report.phase - 1][:, place] if earlier is None else earlier.totals
-    # `everybody` includes people assigned before the phase: the correction may be of one of their outcomes.
+    # `everybody` includes people assigned before the phase: the correction may concern their outcomes.
     was, now = was.everybody, report.totals.everybody
     found = read_anew(replace(trial, corrections=(*trial.corrections, event)))
     return CorrectionPreview(

@@ -327,7 +327,7 @@ class Certified(_Event, tag="parley/event/certified/1"):
         return self.certificate.text.join(self._ends)
 
     def is_written(self, text: str) -> bool:
-        """Whether `text` is this event's canonical text. Builds no copy of it, since a certificate may have 60 MB."""
+        """Whether `text` is this event's canonical text. Builds no copy of it, since a certificate may take 60 MB."""
         front, back = self._ends
         within = text.startswith(front) and text.endswith(back)
         return within and self.certificate.is_written(text, len(front), len(text) - len(back))
@@ -552,7 +552,7 @@ class Unread(Mapping[str, Any]):
         return len(self._document)
 
 
-# A payload may have megabytes, so lines and hashes are built from its text and the small fields around it.
+# A payload may take megabytes, so lines and hashes are built from its text and the small fields around it.
 SHELL = tuple(name for name in Record.known_keys() if name != "payload")
 
 

@@ -1,7 +1,7 @@
-"""The question of a study without lost sites, and what the recorded phases say about it.
+"""The question of a study after sites were lost, and the policy's state for it after the recorded phases.
 
 A frozen agent leaves the mix: the other weights of every column that weighs it are normalised again, or an
-administrator gives other weights. A frozen agent's own column stays as it was. Where that column weighs a frozen agent
+administrator gives other weights. A frozen agent's own column stays as it was. If that column weighs a frozen agent
 (usually itself), the question is dropped and the agent has *left*, unless weights are given for it too. The policy's
 state is then computed again from all recorded phases, under the new weights.
 

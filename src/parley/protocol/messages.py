@@ -190,7 +190,7 @@ class StudyMessage(_Settings, tag="parley/study/1"):
 
 
 def _shared(weights: Weights) -> Weights:
-    """Store equal weights only once: four million separate floats take 128 MB, and most matrices repeat a few."""
+    """Store equal weights only once: four million separate floats take 128 MB, and most repeat a few values."""
     values: dict[float, float] = {}
     return tuple(tuple(map(values.setdefault, row, row)) for row in weights)
 
@@ -611,7 +611,7 @@ class Certificate(Message, tag="parley/certificate/1"):
         return canonical(self._plain)
 
     def is_written(self, text: str, start: int, stop: int) -> bool:
-        """Whether `text[start:stop]` is this certificate's text. Builds no copy of it, since it may have 60 MB."""
+        """Whether `text[start:stop]` is this certificate's text. Builds no copy of it, since it may take 60 MB."""
         found = digest_if_written(self._plain, text, start, stop)
         if found is not None:
             vars(self)["digest"] = found

@@ -1,7 +1,7 @@
 """What an administrator's act would do, computed before anybody confirms it.
 
-Every preview has a digest. The administrator confirms the digest and the log keeps it, so the act that was carried out
-is the act that was seen. A preview decides nothing.
+Every preview has a digest. The administrator confirms the digest and the log keeps it, so an act is carried out only as
+its preview showed it. A preview decides nothing.
 
 - `project` runs the policy ahead on rewards that are exactly their present estimates, without noise. A question that
   stays open there is unlikely to be answered in practice.

@@ -40,7 +40,7 @@ from parley.protocol.trial import Aside, Finding, Trial, make_plan
 PLAN_TOLERANCE = 1e-6  # another machine's solver may round differently; beyond this it is a different plan
 RECOMPUTED_BY_ASKING = ("phase", "weights", "delta", "left", "dropped_in", "finished", "opened", "withdrawn")
 RECOMPUTED_BY_ALARM = ("guardrail", "agents", "reason")
-# Without the state, which another machine may round differently.
+# All fields except the state, which another machine may round differently.
 RECOMPUTED_BY_STEP = [name for name in Decision.known_keys() if name != "state"]
 
 
@@ -114,7 +114,7 @@ def _kept_apart(trial: Trial, event: ReportQuarantined | ReportRefused) -> Trial
 
 
 def _without(asides: frozenset[Aside], report: Report) -> frozenset[Aside]:
-    """Remove a report that now counts from the waiting reports. Usually none wait, and then no digest is computed."""
+    """Drop a report from the waiting reports, since it counts now. If none wait, no digest is computed."""
     return asides - {Aside.of(report)} if asides else asides
 
 

@@ -1,6 +1,6 @@
 """Checks of whether reports are credible, each report alone and all reports together.
 
-Alone: the report follows the plan or says why not, and rewards of the model can have its sums, after the noise that a
+Alone: the report follows the plan or says why not, and its sums are possible under the model, with the noise that a
 private study adds (`check_report`). Together: all reports are compared with what the study assumes about its rewards
 and further outcomes (`data_warnings`).
 
@@ -101,7 +101,7 @@ class Scatter(NamedTuple):
     leans: FloatArray  # sum of `skew_product` over the later phases: about skewness / sqrt(2) times `squares`
     squares: FloatArray  # sum of the squared scores of the means in these products
     turns: FloatArray  # how many products were added
-    excess: FloatArray  # sums of `shared_draws`, for counts of events
+    excess: FloatArray  # this and `spread`: sums of `shared_draws`, for counts of events
     spread: FloatArray
 
 
@@ -169,10 +169,10 @@ def _check_outcomes(part: str, report: Report | BetweenTotals, outcomes: Sequenc
 def check_between(
     report: Report, between: tuple[int, ...], most: int, noise: RewardModel, outcomes: Sequence[Outcome] = ()
 ) -> None:
-    """Raise `ImpossibleReport` unless the report covers everybody who was assigned for its phase before it began.
+    """Raise `ImpossibleReport` unless the report covers everybody who was assigned for the phase before it began.
 
-    `between` are the numbers of these people per arm, by the plan. The report may name at most `most` people assigned
-    for the next phase.
+    `between` are the numbers of these people per arm, according to the plan. The report may name at most `most` people
+    assigned for the next phase.
 
     >>> sums = {"counts": (2,), "sums": (1.5,), "squares": (1.25,)}
     >>> from parley.rewards import Gaussian

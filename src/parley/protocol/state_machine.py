@@ -2,7 +2,7 @@
 
 A study is at one `Stage`. `TRANSITIONS` says which events are possible at which stage and where they may lead. No stage
 changes in any other way, and the picture in docs/audit.md is made from that table (`picture()`). The table alone cannot
-tell whether *this* report of *this* agent may come: that is what `admit` decides, by rules that are functions here.
+tell whether *this* report of *this* agent may come: `admit` decides that, by rules that are functions in this file.
 
 `admit` is pure and needs little: a `Situation` holds the part of a study on which the decision depends. It can be
 computed from a replayed trial, and also from three rows of a database. So the coordinator, before it writes an event,
@@ -31,9 +31,10 @@ Why the rules are what they are:
   depend on earlier acts.
 - A guardrail's alarm stops an arm by itself, as a withdrawal, before the phase whose reports raised it is decided. No
   phase is decided as long as the log lacks a finding of the guardrails (`Trial.finding`).
-- The log names who sees results of a study that may continue, once per phase: what they know could sway what they do.
-  Once the study is over, what they know can sway nothing, and reads are no longer recorded.
-- A finished study is frozen: only its certificate, corrections, signatures, and quarantined reports may follow.
+- The log names who sees results of a study that may continue, once per phase: results could influence their actions.
+  Once the study is over, they can influence nothing in it, and reads are no longer recorded.
+- Nothing changes a finished study: only its certificate, corrections, signatures, quarantined reports and refusals of
+  such reports may follow.
 """
 
 from dataclasses import dataclass, field, replace
@@ -484,7 +485,7 @@ def _check_standing(here: Situation, report: Report, replaces: str, kind: str) -
 
 
 def _check_correction(here: Situation, event: ReportCorrected, kind: str) -> None:
-    """Raise unless the corrected report was decided on and has not changed since, and the new numbers are possible."""
+    """Raise unless the report to correct was decided on and is still the latest, and the new numbers are possible."""
     report, counted, problem = event.report, here.counted, here.study.problem
     if report.study != here.id:
         raise illegal(here.stage, kind, f"it is of {report.study!r}, not of {here.id!r}")
@@ -531,7 +532,7 @@ def _check_numbers(here: Situation, report: Report, kind: str) -> None:
 def still_asked(
     report: Report, draws: tuple[int, ...], problem: Problem, taken: tuple[int, ...] = ()
 ) -> tuple[int, ...]:
-    """The draws that a report without a reason must have: those of the plan, but of a withdrawn arm fewer or none.
+    """The draws that a report without a reason must have: those of the plan, or fewer or none of a withdrawn arm.
 
     A withdrawn arm may have the draws made before it was withdrawn. In a correction, any arm may keep its count in the
     corrected report (`taken`), since arms may have been opened again.

@@ -113,7 +113,7 @@ class Signature:
 
 @dataclass(frozen=True, kw_only=True)
 class Read:
-    """A record that somebody saw results while the study was running."""
+    """A read of results while the study was running: who saw them, and through which operation."""
 
     actor: str
     phase: int
@@ -211,7 +211,7 @@ def verify_log(
 
 
 class _Seen:
-    """What verification knows after the records read so far."""
+    """The state of a verification after the records read so far."""
 
     def __init__(self, observe: Observer | None = None) -> None:
         self.trial: Trial | None = None
@@ -333,7 +333,7 @@ class _Seen:
 
 
 def _read(record: Record, *, first: bool) -> Event:
-    """Read the event of a record, and check that it encodes to the same payload and that its signer is the actor.
+    """Read the event of a record; check that it encodes to the same payload, and that a signature is the actor's own.
 
     A study beyond the size limits is refused before anything is built from it.
     """
@@ -391,7 +391,7 @@ LARGEST_RECORD = 128 * 2**20  # bytes: the certificate of a study of 100,000 cel
 def lines_of(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Split a log that arrives in parts into lines.
 
-    A line that is longer than a record may be is cut off, and nothing after it is read.
+    A line longer than `LARGEST_RECORD` is cut off, and nothing after it is read.
     """
     kept = bytearray()
     for part in parts:
@@ -416,11 +416,11 @@ def _taken(kept: bytearray) -> bytes:
 def read_log(lines: Iterable[str | bytes], proofs: list[Proof] | None = None) -> Iterator[Record]:
     """Yield the records of an exported log, one JSON object per line; time stamps are added to `proofs`, if given.
 
-    Blank lines are skipped. A line that is longer than a record may be is refused before it is parsed.
+    Blank lines are skipped. A line longer than `LARGEST_RECORD` is refused before it is parsed.
     """
     number = 0
     for line in lines:
-        # `enumerate` would hold on to the line, which may have 60 MB, while its record is processed.
+        # `enumerate` would hold on to the line, which may take 60 MB, while its record is processed.
         number += 1
         if len(line) > LARGEST_RECORD:
             most = f"{LARGEST_RECORD // 2**20} MB"

@@ -120,7 +120,7 @@ def noise_keys() -> dict[str, Key]:
 
 
 def section_keys(section: Mapping[str, Any]) -> dict[str, Key]:
-    """The keys that a [noise] section may have: Parley's, or those of the other package's model that `kind` names."""
+    """The keys that a [noise] section of its kind may have: Parley's own, or those of another package's model."""
     kind, known = section.get("kind"), noise_keys()
     if not isinstance(kind, str) or kind in KINDS or kind not in model_kinds():
         return known

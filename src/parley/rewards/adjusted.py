@@ -55,7 +55,7 @@ class _OfOutcomes(RewardModel):
         return variance * self.first_left, gap
 
     def kept_squares(self, past: Totals, fresh: Totals) -> FloatArray:
-        """Sums of squares, rescaled to the scatter to expect in the next phase, in which the site uses a new theta."""
+        """Sums of squares, rescaled to the scatter expected in the next phase, for which the site uses a new theta."""
         both, left = past + fresh, 1.0 if fresh.left is None else fresh.left
         scatter = left * (past.scatter + fresh.scatter) * _again(past.counts, fresh.counts)
         return np.asarray(np.square(both.sums) / np.maximum(both.counts, 1) + scatter)
@@ -103,7 +103,7 @@ class _OfOutcomes(RewardModel):
 
 @dataclass(frozen=True, kw_only=True)
 class AdjustedVariance(_OfOutcomes, BoundedVariance):
-    """Adjusted rewards in a wider range whose variance is learned.
+    """Adjusted rewards in a range wider than that of the outcomes; their variance is learned.
 
     >>> from parley.rewards import Binary
     >>> adjusted_model(Binary(), 0.5).ends, adjusted_model(Binary(), 0.5).document()
@@ -113,7 +113,7 @@ class AdjustedVariance(_OfOutcomes, BoundedVariance):
 
 @dataclass(frozen=True, kw_only=True)
 class AdjustedRange(_OfOutcomes, Bounded):
-    """Adjusted rewards in a wider range, with half the width of that range as scale."""
+    """Adjusted rewards in a range wider than that of the outcomes, with half its width as scale."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +121,7 @@ class AdjustedScale(_OfOutcomes, UnknownScale):
     """Adjusted Gaussian rewards with an unknown scale per cell."""
 
     def variance_ceiling(self, past: Totals, phases: int) -> None:  # type: ignore[override]
-        """None: earlier phases were adjusted with another theta, so they do not bound the variance of the next."""
+        """None: earlier phases were adjusted with another theta, so they do not bound the next phase's variance."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,7 @@ from parley.totals import Totals
 from parley.validation.checks import FloatArray
 
 NOT_KEYS = ("rho", "outcome", "first_left")  # fields that are not keys of [noise]
-GRID_BITS = 20  # private sums are rounded to multiples of range / 2**20, about a millionth of a reward
+GRID_BITS = 20  # private sums are rounded to multiples of about range / 2**20, a millionth of the range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class StudyKeys(ABC):
 
     @classmethod
     def describes(cls, keys: Mapping[str, Any]) -> bool:
-        """Whether the keys of a [noise] describe this model rather than another of the same kind."""
+        """Whether the keys of a [noise] section describe this model rather than another of the same kind."""
         return all(keys.get(key) == word for key, word in cls.chosen.items())
 
     @classmethod
@@ -138,7 +138,7 @@ class PossibleRewards(StudyKeys):
 
     @property
     def grid(self) -> float:
-        """The step of private sums and their noise: 1 for whole rewards, else about a millionth of the range."""
+        """The step of private sums and their noise: 1 for 0/1 rewards, else about a millionth of the range."""
         if self.low is None or self.high is None:
             raise InvalidInput("noise", found=f"kind {self.kind!r} without a range", allowed="rewards in a range")
         if self.values:
@@ -233,12 +233,17 @@ class Reports(Expectations):
         return self.stated_variance is not None or self.assumes_gaussian or self.variance_is_mean
 
     def flaw(self, count: int, total: float, square: float) -> Flaw | None:
-        """What is impossible in one cell of a report ("sums" or "squares"), and what is allowed; None if nothing is."""
+        """Check one cell of a report.
+
+        Returns what is impossible ("sums" or "squares") and what is allowed, or None if the cell is possible.
+        """
         return plausibility.flaw(count, total, square, self.low, self.high)
 
     @abstractmethod
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray | None:
-        """`(arm, agent)`: upper bounds on variances, at a share of `plausibility.LEVEL`; inf if unknown.
+        """`(arm, agent)`: upper bounds on variances; inf if unknown.
+
+        The probability that any of them fails is at most a share of `plausibility.LEVEL`.
 
         Return None only for rewards in a range, where `flaw` bounds means on both sides: None switches off the checks
         of means.
@@ -267,8 +272,8 @@ class Evidence(Reports):
     The guarantee depends on `payoff`, `final_payoff` and `gap_bound` only; the other members are for planning.
     """
 
-    boosted: ClassVar[bool] = False  # payoffs are boosted, since they are capped at the line
-    needs_squares: ClassVar[bool] = False  # evidence needs sums of squares, so a state keeps them
+    boosted: ClassVar[bool] = False  # whether payoffs are enlarged, to make up for the cap at the line
+    needs_squares: ClassVar[bool] = False  # whether evidence needs sums of squares, which a state then keeps
     guarantee_note: ClassVar[str] = ""  # added to the guarantee if the evidence is only approximate
     least_draws: ClassVar[int] = 1  # minimum number of draws in every cell that is drawn at all
     bet_draws: ClassVar[int] = 1  # draws that every betting cell should have: with fewer, bets are less sharp
@@ -496,7 +501,7 @@ class KnownVariance(RewardModel):
         return f"for Gaussian rewards of scale {self.largest_scale:g}; others can be easier"
 
     def true_variances(self, means: FloatArray, scale: Scale | None = None) -> FloatArray:
-        """`(arm, agent)`: variances of rewards at the two ends of the range; without a range, those of lower bounds."""
+        """`(arm, agent)`: variances of rewards at the two ends of the range; without a range, `bound_variances`."""
         if self.low is None or self.high is None:
             return super().true_variances(means, scale)
         return np.asarray((means - self.low) * (self.high - means))

@@ -1,7 +1,8 @@
 """The bets of a phase: their data, their payoffs, and how far payoffs may be boosted.
 
-A bet is against "arm k is among agent m's top N". Write z = Y / sqrt(V) for the standardised contrast "opponent minus
-arm k" of one phase's fresh draws. A *bet* is a mixture over stakes u >= 0, f(z) = sum_i p_i exp(u_i z - u_i^2 / 2).
+Every *bet* is against "arm k is among agent m's top N". Write z = Y / sqrt(V) for the standardised contrast "opponent
+minus arm k" of one phase's fresh draws. The payoff of a bet is a mixture over stakes u >= 0,
+f(z) = sum_i p_i exp(u_i z - u_i^2 / 2).
 Wealth beyond the line is of no use. So for exactly Gaussian z the payoff may be capped at the missing wealth and
 multiplied beforehand by the largest b >= 1 with E min(b f, cap) <= 1 (sequential boosting: Fischer and Ramdas, arXiv
 2410.16076). All values are logs; the mixture is the last axis. docs/evidence-racing.md has the proof.
@@ -38,7 +39,7 @@ NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
 UNIT_NODES, UNIT_WEIGHTS = (1 + NODES) / 2, NODE_WEIGHTS / 2  # quadrature on [0, 1]
 NEGLIGIBLE = 36.0  # terms below exp(-NEGLIGIBLE) are omitted from sums
 LOG_TWO_PI = math.log(2 * math.pi)
-NOTHING = -700.0  # log wealth of a lost bet: JSON has no minus infinity, and the quantile's safety margin covers it
+NOTHING = -700.0  # log wealth of a lost bet: JSON has no minus infinity; a quantile's margin exceeds exp(-700)
 
 # A bet spreads its stakes over the posterior of the gap, in three Gauss-Hermite points, so that a wrong estimate costs
 # little.
@@ -230,7 +231,7 @@ def stake_that_crosses(missing: FloatArray, margin: FloatArray, *, boosted: bool
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bets:
-    """The bets of one phase on "the opponent beats the arm", with the fresh draws that settle them.
+    """The bets of one phase on "the opponent beats the arm", with the fresh draws that decide them.
 
     Arrays are `(bet,)` unless stated. A stake may depend on every field except the fresh sums and squares, and
     `contrast`, which is computed from them.
@@ -268,7 +269,7 @@ class Bets:
 
     @property
     def now(self) -> FloatArray:
-        """`(bet,)`: the score from which a test with a horizon rejects in this phase already; fixed before its rewards.
+        """`(bet,)`: the smallest score at which a test with a horizon rejects in this phase; known before its rewards.
 
         After the share t of all information, the test has spent the share t^1.5 of its level, but a phase spends at
         most MOST_SPENT of the remaining level.
@@ -435,7 +436,7 @@ def least_weighed(values: FloatArray, weights: FloatArray) -> FloatArray:
     if weighed.all():  # the usual case
         least[:] = values.min(axis=-1, keepdims=True)
         return least
-    for arm in range(values.shape[-2]):  # one arm at a time, since (agent, agent) arrays are large enough
+    for arm in range(values.shape[-2]):  # one arm at a time, to save memory: (agent, agent) arrays are already large
         least[..., arm, :] = np.where(weighed, values[..., arm, :, None], np.inf).min(axis=-2)
     return least
 
@@ -456,7 +457,7 @@ def powers(weights: FloatArray) -> Iterator[tuple[int, FloatArray]]:
 
 
 def farthest(bets: Bets, opponents: FloatArray, arms: FloatArray) -> FloatArray:
-    """`(bet,)`: upper bound on weight times value over all agents, of the opponent's and the arm's values."""
+    """`(bet,)`: upper bound on weight times value over all agents, for values of the bet's opponent and arm."""
     weights = bets.weights**NORM
     pair = at_bets(bets, opponents**NORM @ weights, arms**NORM @ weights)
     return np.asarray(np.maximum(*pair) ** (1 / NORM))

@@ -104,23 +104,24 @@ class Binary(KnownVariance):
         return 0.5 if self.rate is None else self.rate
 
     def first_sizes(self, largest_gap: float, gap: float) -> tuple[float, float]:
-        """Sizes for a gap of about the rate, because rare successes need more draws to show up.
+        """The variance at the rate, and the gap, limited so that the first phase is large enough for rare successes.
 
-        If no rate is stated, it is assumed to be at least the largest gap. Stating a rate never makes the phase
-        smaller, and never larger than a cell needs for its first success, because stating a rate must not cost draws.
+        The gap is at most two standard deviations of a reward. If a rate is stated, the gap is also at most RARE times
+        the rate; a stricter limit would make stating a rate cost draws. If no rate is stated, the largest gap (at most
+        1/2) replaces the rate.
         """
         rate = min(largest_gap, 0.5) if self.rate is None else min(self.rate, 1 - self.rate)
         variance = rate * (1 - rate)
         return variance, min(gap, 2 * math.sqrt(variance), gap if self.rate is None else RARE * rate)
 
     def usual_gaps(self, largest_gap: float) -> list[float]:
-        """Lifts of 40 %, 20 % and 10 % of the stated rate; shares of the largest gap if no rate is stated."""
+        """Gaps of 40 %, 20 % and 10 % of the stated rate; shares of the largest gap if no rate is stated."""
         if self.rate is None:
             return super().usual_gaps(largest_gap)
         return [min(lift * min(self.rate, 1 - self.rate), largest_gap) for lift in LIFTS]
 
     def usual_spread(self, largest_gap: float) -> float:
-        """The stated rate, so that means range from half to one and a half times the rate; else `largest_gap`."""
+        """The stated rate, for means from half to one and a half times the rate; `largest_gap` if no rate is stated."""
         return largest_gap if self.rate is None else min(largest_gap, self.rate, 1 - self.rate)
 
     def scenario(self, gap: float) -> tuple[str, float]:
@@ -200,7 +201,7 @@ class Binary(KnownVariance):
         return betting.mixture_payoff(bets, of_all, of_part)
 
     def _logs(self, part: Sides, rates: FloatArray, ones: FloatArray, gaps: FloatArray, shift: float) -> FloatArray:
-        """`(bet, mixture)`: log payoffs; the expected growth before the data decides which payoff is used."""
+        """`(bet, mixture)`: log likelihood ratios, or sub-Gaussian log payoffs where these should grow faster."""
         shares, counts = part.shares, part.counts
         reference, multiplier = null_reference(shares, counts, rates, shift)
         variance = (counts * np.square(shares) * rates * (1 - rates)).sum(axis=(1, 2))
@@ -271,7 +272,7 @@ def two_valued_flaw(count: int, total: float, square: float) -> Flaw | None:
 def null_reference(
     shares: FloatArray, counts: FloatArray, rates: FloatArray, shift: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    """The reference rates `(bet, side, agent)` closest to `rates` that have no gap, and the multiplier kappa.
+    """The reference rates `(bet, side, agent)`, which are close to `rates` but have no gap, and the multiplier kappa.
 
     The reference r solves (q - r) / (r (1 - r)) = kappa a with theta_r + shift = 0. If the rates q have no gap, the
     reference is q itself. With a `shift` the bet is on "the gap is more than -shift".
@@ -353,8 +354,8 @@ def log_rate_products(
 
     With the estimates q as references, log f = lam Y + sum_p (-1)^(p + 1) lam^p / p sum_i a_i^p (x_i - q_i)^p, p >= 2.
     `extra` is the part of the variance due to the noise of private reports, for which `intervals.noise_toll` is
-    subtracted. The coefficient of a sum has terms of at most y^p / p max(q, 1 - q)^(p - 1); the factor 1 + reach^9
-    covers the truncated ones.
+    subtracted. In this series, the coefficient of a sum has terms of at most y^p / p max(q, 1 - q)^(p - 1) with
+    y = lam a; a factor 1 + (lam reach)^9 covers the truncated terms.
     """
     each, counts, ones = bets.fresh.per_draw, bets.fresh.counts, bets.fresh.sums
     reach = betting.farthest(bets, each * np.maximum(rates, 1 - rates), each * np.maximum(rates, 1 - rates))[:, None]

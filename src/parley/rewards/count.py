@@ -103,15 +103,16 @@ class Count(RewardModel):
         return self.usual_mean
 
     def first_sizes(self, largest_gap: float, gap: float) -> tuple[float, float]:
-        """Sizes for a gap of about the mean, so that rare events get a larger first phase.
+        """The variance at the mean, and the gap, limited so that the first phase is large enough for rare events.
 
-        If no mean is stated, it is assumed to be at least the largest gap.
+        The gap is at most two standard deviations of a reward and, if a mean is stated, at most RARE times the mean. If
+        no mean is stated, the largest gap (at most 1) replaces the mean.
         """
         mean = min(largest_gap, 1.0) if self.mean is None else self.mean
         return mean, min(gap, 2 * math.sqrt(mean), gap if self.mean is None else RARE * mean)
 
     def usual_gaps(self, largest_gap: float) -> list[float]:
-        """Lifts of 40 %, 20 % and 10 % of the mean."""
+        """Gaps of 40 %, 20 % and 10 % of the mean, at most `largest_gap`."""
         return [min(lift * self.usual_mean, largest_gap) for lift in LIFTS]
 
     def usual_spread(self, largest_gap: float) -> float:

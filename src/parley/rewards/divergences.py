@@ -7,7 +7,7 @@ import numpy as np
 
 from parley.validation.checks import FloatArray
 
-SMALLEST = 1e-12  # means are clipped to this distance from 0 and the largest, so that logarithms stay finite
+SMALLEST = 1e-12  # means stay this far from 0 and from the largest possible mean, so that logarithms are finite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ def _between_counts(means: FloatArray, others: FloatArray) -> FloatArray:
 
 
 def _moved_counts(means: FloatArray, price: FloatArray) -> FloatArray:
-    """The minimiser for counts, mean / (1 + price); it diverges at a price of -1, where the multiplier is too large."""
+    """The minimiser for counts, mean / (1 + price); a huge number for prices of at most -1, which have no minimiser."""
     return np.asarray(means / np.maximum(1 + price, 1e-30))
 
 

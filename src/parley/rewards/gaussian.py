@@ -162,7 +162,7 @@ class ClippedGaussian(Scaled):
         """None: clipped rewards vary less than stated, so data cannot contradict the scale."""
 
     def first_sizes(self, largest_gap: float, gap: float) -> tuple[FloatArray | float, float]:  # noqa: ARG002
-        """Sizes for a gap that exceeds neither the scale nor half the range: a range can be far wider than scatter."""
+        """Sizes for a gap that exceeds neither the scale nor half the range: a range can far exceed the scatter."""
         return self.first_variance, min(gap, self.largest_scale)
 
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
@@ -172,7 +172,7 @@ class ClippedGaussian(Scaled):
         return np.broadcast_to(self.bound_variances(means, scale), means.shape)
 
     def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
-        """Unclipped Gaussian rewards with the given means: the hardest rewards that the guarantee covers."""
+        """One sampler, of unclipped Gaussian rewards with the given means: the hardest that the guarantee covers."""
         root = np.sqrt(self.bound_variances(means, scale))
         return {"gaussian": lambda: sampling.gaussian(means, root)}
 

@@ -25,7 +25,7 @@ from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 from parley.validation.tables import OUTCOME, Draws
 
-REPEATS = 4  # with more draws per row of a pool, the number of times that each row occurs is drawn
+REPEATS = 4  # with more draws per row, only the number of times that each row occurs is drawn at random
 PIECE = 2**18  # draws in memory at once
 SKEWED, VERY_SKEWED = 0.5, 1.0  # absolute skewness from which a shape is called moderately, or strongly, skewed
 HEAVY = 3.0  # excess kurtosis from which tails are called heavy: that of a double exponential
@@ -140,7 +140,7 @@ class History:
 
     @once
     def scales(self) -> FloatArray:
-        """`(arm, agent)`: the standard deviation of a row drawn from every pool; 1 for a pool without rows."""
+        """`(arm, agent)`: the standard deviation of a random row of each pool; 1 for a pool without rows."""
         return self._of_cells(lambda rows: self.outcomes[rows].std(), 1.0)
 
     @once
@@ -190,7 +190,7 @@ class History:
     def sampler(self, means: FloatArray, model: RewardModel) -> Sampler:
         """A sampler that resamples rows of the pools, moved to `means (..., arm, agent)`."""
         if model.values:
-            return two_valued(means, *model.values)  # the exact distribution of their sums
+            return two_valued(means, *model.values)  # draws sums from their exact distribution
 
         def draw(generator: np.random.Generator, counts: IntArray) -> Totals:
             first, second = self.deviations(generator, counts, means, model)[:2]

@@ -18,7 +18,7 @@ import numpy as np
 from parley.totals import Totals
 from parley.validation.checks import BoolArray, FloatArray, IntArray
 
-FIRST = 0.25  # prior over the first phase's information; the mixture of stakes is best at 10 to 100 times the prior
+FIRST = 0.25  # ratio of the prior to the first phase's information; a mixture is best at 10 to 100 times its prior
 # Information at which a stake is best, in units of the study's expected information -> the stake's share of the wealth.
 STAKES = {0.125: 0.1, 0.5: 0.4, 2.0: 0.35, 8.0: 0.1, 32.0: 0.05}
 PLAIN = 0.05  # share of the wealth for the bet that uses only the range
@@ -251,7 +251,7 @@ def lasting_interval(
 class _Bets:
     """The wealth of bets against "the contrast is theta", as a function of theta.
 
-    It is the sum of exp(won - rate theta) over stakes and sides, and of a bet that uses only the range.
+    The wealth is the sum of exp(won - rate theta) over stakes and sides, plus that of a bet that uses only the range.
     """
 
     won: FloatArray  # (stake and side, ...): includes the log of the bet's share of the wealth
@@ -340,7 +340,7 @@ def noise_toll(stakes: FloatArray, noise: FloatArray, reach: FloatArray) -> Floa
 
 
 def rest_rate(y: FloatArray) -> FloatArray:
-    """Rest of the series of -log(1 - y) after y^3 / 3, over y^4; rounded up. It increases with y, from 1/4 at y = 0."""
+    """The series of -log(1 - y) after y^3 / 3, divided by y^4, rounded up. It increases with y, from 1/4 at y = 0."""
     plain = np.maximum(y, 0.05)
     rest = -(np.log1p(-plain) + plain + np.square(plain) / 2 + plain**3 / 3) / plain**4
     return np.where(y > 0.05, rest * (1 + 1e-8), 0.25 + 0.2 * y / (1 - y))

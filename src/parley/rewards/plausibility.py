@@ -2,8 +2,8 @@
 
 **Totals.** For n rewards with sum S, the sum of squares is smallest if all rewards are equal (S^2 / n) and, within
 [low, high], largest if all but one reward lie at an end (it is convex, so its maximum is at a corner). Every value in
-between is possible. The checks allow for rounding errors of whoever added the rewards up, and refuse rewards so large
-that sums would overflow.
+between is possible. The checks allow for rounding errors in the reported totals, and refuse rewards so large that
+sums would overflow.
 
 **Means, scatter, skew.** docs/rewards.md has the rules and why they hold: "Reports that cannot be" and "What is assumed
 is watched".
@@ -306,9 +306,9 @@ def shared_draws(fresh: Totals) -> tuple[FloatArray, FloatArray]:
     """Pairs of events that share a draw, in excess of what Poisson counts would have, and the spread of that excess.
 
     Both are `(..., arm, agent)`. Given their total S, Poisson events fall on the d draws uniformly. So, on average,
-    S (S - 1) / (2 d) pairs share a draw. The variance is smaller than that (two pairs coincide independently), and the
-    third cumulant is about 1 + 2 S / d times the variance. These are the moments of 1 + 2 S / d times a Poisson
-    variable; the spread is the mean of that variable, and the excess is in units of 1 + 2 S / d.
+    S (S - 1) / (2 d) pairs share a draw. The variance is smaller than this mean, since pairs share draws pairwise
+    independently, and the third cumulant is about 1 + 2 S / d times the variance. These are the moments of 1 + 2 S / d
+    times a Poisson variable; the spread is the mean of that variable, and the excess is in units of 1 + 2 S / d.
     """
     draws, events = np.maximum(fresh.counts, 1), np.abs(fresh.sums)
     pairs, expected = (fresh.require_squares() - fresh.sums) / 2, events * np.maximum(events - 1, 0.0) / (2 * draws)

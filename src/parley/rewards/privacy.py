@@ -54,7 +54,7 @@ def with_noise(
 
 
 def _noise(generator: np.random.Generator, counts: IntArray, variance: float, grid: float) -> FloatArray:
-    """Discrete Gaussian noise on multiples of `grid` for every cell with draws; 0 for cells without."""
+    """Discrete Gaussian noise on multiples of `grid` for every cell with draws; 0 for cells without draws."""
     steps = variance**0.5 / grid
     # By inversion every cell uses one uniform number, so the noise of a replication does not depend on later ones.
     uniform = generator.random(counts.shape)

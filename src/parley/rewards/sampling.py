@@ -1,8 +1,11 @@
-"""Simulated rewards: a sampler draws the totals of n rewards at once, from their exact distribution.
+"""Simulated rewards: a sampler draws the totals of n rewards at once, rather than reward by reward.
+
+Totals have their exact distribution, except for a close approximation to large counts of events and to the totals of
+many uniform rewards.
 
 A sampler is a pure function of a random generator and the counts to draw, `(..., arm, agent)`. Sums of squares have
-their own generator, so that replication i gets the same numbers however many replications follow it. Ranges are
-numbers, or arrays that broadcast with the means: `uniform(means, means - 1, means + 1)`.
+their own generator, so that replication i gets the same numbers however many replications follow it. The ends
+of a range are numbers, or arrays that broadcast with the means: `uniform(means, means - 1, means + 1)`.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +24,7 @@ Sampler: TypeAlias = Callable[[np.random.Generator, IntArray], Totals]
 ONE_BY_ONE = 512  # up to this many uniform rewards are drawn one by one; more are drawn by bins
 BINS = 64  # the leading six bits of a uniform number
 SLICE = 2**14  # cells processed together, to limit memory
-REACH = 9.0  # counts of events farther than this many standard deviations above the mean are never drawn
+REACH = 9.0  # counts of events above mean + REACH * (standard deviation + REACH) are never drawn
 MOST_COUNTS = 2_000  # largest count of events to enumerate; beyond it, sums are drawn from a rounded normal
 LEAST_MEAN = 1e-300  # keeps logarithms finite
 

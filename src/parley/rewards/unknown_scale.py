@@ -320,14 +320,16 @@ def student_interval(summary: ContrastSummary, line: float) -> Interval:
 
 
 def student_scores(t: FloatArray, degrees: FloatArray) -> FloatArray:
-    """The normal scores of t statistics of either sign; odd in t."""
+    """The normal scores of positive or negative t statistics; an odd function of t."""
     return np.copysign(normal_score(np.abs(t), np.broadcast_to(degrees, t.shape)), t)
 
 
 def student_bound(
     phase: PhaseContrasts, signal: FloatArray, information: FloatArray, *, estimated: FloatArray, degrees: FloatArray
 ) -> Bound:
-    """The gap bound for Gaussian rewards of unknown scale: phase t has its own interval, at 6 / (pi t)^2 of the level.
+    """The gap bound for Gaussian rewards of unknown scale, from a separate interval in every phase.
+
+    The interval of phase t gets the share 6 / (pi t)^2 of the level.
 
     `estimated` is the variance of a contrast from the fresh draws, `degrees (..., arm, agent)` its degrees of freedom.
     The evidence of phases is not added up: signal and information are returned unchanged, and the caller keeps the best

@@ -1,6 +1,6 @@
 """The two API operations that simulate: what a new study would cost, and how a running study is likely to end.
 
-They are outside the coordinator, which never simulates: so no decision can depend on a forecast.
+They are outside the coordinator, which never simulates, so no decision can depend on a forecast.
 """
 
 import os
@@ -77,7 +77,7 @@ async def get_forecast(call: Call[SomeAgents, None]) -> Forecast:
         frozen = tuple(sorted(studies.frozen_agents(transaction, study)))
         state = latest_state(transaction, row)
         over = row.stage in (Stage.FINISHED, Stage.CANCELLED, Stage.STALLED)
-        # Everything that the forecast depends on, so that a cached forecast never needs to be invalidated.
+        # The key has everything that the forecast depends on, so that a cached forecast never needs to be invalidated.
         key = (row.digest, row.id, int(state.phase), frozen, over)
         plan = phases.plan_of(transaction, row.id, int(state.phase) + 1)
         between = np.array(plan.between, dtype=np.int64) if plan is not None and plan.between else None

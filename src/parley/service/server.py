@@ -1,4 +1,4 @@
-"""The application behind `parley serve`, and how it runs: the API, forecasts, and the pages unless disabled.
+"""The application behind `parley serve` (the API, forecasts and, unless disabled, the pages), and its server.
 
 uvicorn runs the application on a socket that is bound before its address is announced.
 """
@@ -31,7 +31,7 @@ SWITCH = 0.0005  # seconds between thread switches
 GARBAGE = (10_000, 20, 100)  # thresholds of the garbage collector
 # Parameters of glibc's `mallopt`, as in malloc.h, and their values.
 ARENA_MAX, ARENAS = -8, 2  # memory arenas that threads share
-MMAP_THRESHOLD, OF_ITS_OWN = -3, 1 << 20  # a freed block of at least so many bytes is returned to the system
+MMAP_THRESHOLD, OF_ITS_OWN = -3, 1 << 20  # a freed block of at least this many bytes is returned to the system
 # Statuses of malformed requests, and the kinds of their refusals.
 UNREADABLE = {400: "bad-request", 411: "length-required", 431: "head-too-large"}
 
@@ -62,7 +62,7 @@ def settle_memory() -> None:
 
 
 class _Orderly(uvicorn.Server):
-    """A server that ends long polls before it shuts down. uvicorn would cut off each, with a traceback in the log."""
+    """A server that ends long polls before it shuts down; uvicorn itself would cut them off and log tracebacks."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self.config.app.state.context.watch.stop()  # type: ignore[union-attr]
@@ -85,7 +85,7 @@ def serve(
 ) -> None:
     """Serve until stopped; `announce` gets the address as soon as connections are accepted."""
     configure(settings.log_level)
-    # A request changes threads a few times. Waiting Python's usual 5 ms for each would take most of its time.
+    # A request changes threads a few times. Python's usual wait of 5 ms for each change would take most of its time.
     sys.setswitchinterval(SWITCH)
     # uvicorn stops gracefully and then raises the signal again; this turns it into an orderly exit.
     signal.signal(signal.SIGTERM, _leave)

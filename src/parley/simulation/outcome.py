@@ -14,7 +14,7 @@ from parley.text.formatting import plural
 from parley.text.status import OutcomeStatus
 from parley.text.tabular import Columns, Picture, Tabular, cells
 
-POINTS = 41  # points of a curve of regret over time
+POINTS = 41  # number of points of a curve of regret over time
 
 
 def draw_losses(instance: Instance) -> FloatArray:

@@ -256,7 +256,7 @@ def _levels(law: str) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def _level_values(rule: Covariate, truth: CovariateTruth, moved: FloatArray) -> FloatArray:
-    """`(..., 1, agent, level)`: the values of x in the study's units, clipped."""
+    """`(..., 1, agent, level)`: the value of x at each level, in the study's units and clipped to its range."""
     scale, centre = _units(rule)
     return np.clip(centre + scale * (_levels(truth.law)[0] + moved[..., None]), *(rule.range or (-np.inf, np.inf)))
 
@@ -264,8 +264,8 @@ def _level_values(rule: Covariate, truth: CovariateTruth, moved: FloatArray) -> 
 def _chances(instance: Instance, means: FloatArray) -> FloatArray:
     """`(..., arm, agent, outcome, level)`: joint probabilities of each outcome (`low`, `high`) and each level of x.
 
-    An outcome is `high` if a normal score that is correlated with the score of x is below a quantile. The quantile
-    makes means exact.
+    An outcome is `high` if a normal score that is correlated with the score of x is below a quantile, which is
+    chosen so that means are exact.
     """
     model, truth = instance.problem.noise.outcome, instance.covariate
     assert model is not None

@@ -1,7 +1,7 @@
 """Importance sampling of rare errors: the probability that a true top arm is ruled out, down to 1e-20.
 
 Under the measure that the bets describe, errors are common. Before a phase, a stake i is drawn with the probability of
-its share, and the rewards that settle the bet are tilted by exp(lam_i Y), where Y is the contrast "opponent minus arm".
+its share, and the rewards that decide the bet are tilted by exp(lam_i Y), where Y is the contrast "opponent minus arm".
 The noise of a private report is tilted in the same way. Then, with psi_i the log of E exp(lam_i Y) under the truth,
 
     P(the arm is ruled out) = E_tilted[ L 1{ruled out} ],   L = prod over phases of 1 / sum_i p_i exp(lam_i Y - psi_i),
@@ -132,8 +132,8 @@ def _run(
 ) -> tuple[FloatArray, float]:
     """Simulate tilted runs; `moved` and `moved_x` give the drift of outcomes and of the covariate in a phase.
 
-    Returns `(run,)` the likelihood ratio of every run in which the arm was ruled out, 0 for other runs, and the sum of
-    the likelihood ratios of open runs.
+    Returns the likelihood ratios `(run,)` of runs in which the arm was ruled out (0 for other runs), and the sum of the
+    likelihood ratios of open runs.
     """
     result, runs, log_weight = np.zeros(count), np.arange(count), np.zeros(count)
     left_open, first, noise, phase = 0.0, 0, instance.problem.noise, 0
@@ -224,7 +224,7 @@ def _bet(
     variances: FloatArray,
     width: float,
 ) -> _Bet:
-    """The tilt that makes an error likely: the one that belongs to the policy's own bet against the arm.
+    """The tilt that makes an error likely, derived from the policy's own bet against the arm.
 
     `variances (..., arm, agent)` are the true variances of rewards; `width`, the range of rewards, limits tilts.
     """

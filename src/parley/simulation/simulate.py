@@ -315,7 +315,7 @@ def _groups(ascending: IntArray) -> Iterator[tuple[int, slice]]:
 
 
 def _check_fit(policy: Policy, instance: Instance) -> None:
-    """Raise unless policy and instance share weights, shape and top; their delta and noise may differ on purpose."""
+    """Raise unless policy and instance share weights, shape and top; their delta and noise may differ."""
     asked, true = policy.problem, instance.problem
     if asked.shape != true.shape or asked.top != true.top or not np.array_equal(asked.weights, true.weights):
         raise InvalidInput(
@@ -357,7 +357,7 @@ def phase_totals(
 def phase_pairs(
     instance: Instance, *, seed: int, phase: int, counts: IntArray, between: IntArray | None = None
 ) -> Pairs:
-    """`(arm, agent)`: like `phase_totals`, with the sums of every person's covariate."""
+    """`(arm, agent)`: the totals that `phase_totals` would give, with the sums that involve people's covariates."""
     early = None if between is None else between[None]
     return _draw_pairs(instance, seed, phase=phase, counts=counts[None], between=early)[0]
 

@@ -393,7 +393,7 @@ class Api:
             found = await anyio.to_thread.run_sync(work, *values)
             sys.audit("parley.reached", "site-before-answer")
             return found
-        # After an error too: part of the work may be in a journal.
+        # Also after an error, since part of the work may be in a journal.
         finally:
             for runtime in self._runtimes.values():
                 runtime.noted()
@@ -426,7 +426,7 @@ the disk. Refusals are `application/problem+json` (RFC 9457), unless the operati
 
 @dataclass(frozen=True, kw_only=True)
 class SiteParts:
-    """What the operations of edges may use: the site, its access control, and its assignment function."""
+    """The objects that operations of edges may use: the site, its access control, and its assignment function."""
 
     strata: Strata
     access: Access
@@ -527,7 +527,7 @@ CONNECTIONS = 512  # at most; a ward has a few tablets, so more connections than
 
 @dataclass(frozen=True, kw_only=True)
 class SiteSettings:
-    """Where and how the service listens.
+    """The settings of the site's service: its address, its access code and its TLS files.
 
     To serve other machines, the service needs a code, and TLS unless a proxy in front of it terminates TLS
     (`plain_http`).

@@ -66,7 +66,7 @@ class Pages:
     def __init__(
         self, runtimes: Mapping[str, SiteRuntime], strata: Strata, access: Access, here: str | None = None
     ) -> None:
-        """`here` is the stratum whose people the page lists: the first unless given."""
+        """Make the pages of the stratum `here`, whose people they list; by default, of the first stratum."""
         self._stratum = strata.names[0] if here is None else here
         self._runtimes, self._strata, self._access = runtimes, strata, access
         self._runtime = runtimes[self._stratum]
@@ -78,7 +78,7 @@ class Pages:
         return type(self)(self._runtimes, self._strata, self._access, stratum) if known else self
 
     def _asked(self, fields: Mapping[str, str]) -> Self:
-        """The page that answers a form: of the stratum of the person it names or searches for, or else of its own."""
+        """The page that answers a form: for the stratum of the form's person, else for the form's own stratum."""
         with suppress(InvalidInput):
             # A form about a person may come from a page on which the user searched for somebody else.
             owner = self._strata.of(fields.get("participant") or fields.get("sought", ""))
@@ -118,7 +118,7 @@ class Pages:
             return self._show(request, "api.html", document=request.app.state.openapi())
 
     async def export(self, request: Request) -> Response:
-        """Download a table of everybody here, which can be uploaded again; without arms if the site is masked."""
+        """Download a table of all people, which can be uploaded again; without arms if the site may not see them."""
         if not self._access.knows(request):
             return RedirectResponse("/enter", status_code=303)
         with self._reading(request):
@@ -360,7 +360,7 @@ class Pages:
         return (self._site.clock().astimezone().date() - due.astimezone().date()).days if due else 0
 
     def _first_due(self, person: Person) -> datetime:
-        """When a person's first awaited outcome is due; if none has a due date, when the person came."""
+        """The time when a person's first awaited outcome is due, or when the person came if none has a due date."""
         people = self._site.people
         dues = [due for name in people.awaits(person) if (due := people.due(person, name))]
         return min(dues, default=person.at or self._site.clock())

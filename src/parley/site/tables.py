@@ -112,7 +112,7 @@ def words_of_tables(*messages: str) -> dict[str, str]:
 
 
 class Change(NamedTuple):
-    """What a row of a table does to an outcome: its line, the person, the outcome, the new value and the old one."""
+    """A change that a row of a table makes: the row's line, the person, the outcome, the new value and the old one."""
 
     line: int
     key: str
@@ -123,7 +123,7 @@ class Change(NamedTuple):
 
 @dataclass(kw_only=True)
 class Taken:
-    """What the rows of a table did, or would do. If any row is wrong, none is recorded."""
+    """The changes that a table's rows made or, in a preview, would make. If any row is wrong, none is recorded."""
 
     text: str
     done: bool = False  # whether the rows were recorded
@@ -143,7 +143,7 @@ class Taken:
 
     @property
     def seen(self) -> str:
-        """A digest of all that the table would do, so that a user confirms exactly what was shown."""
+        """A digest of all changes that the table would make, so that a user confirms exactly those in the preview."""
         return hashlib.sha256(repr((self.changes, self.same)).encode()).hexdigest()
 
     def refuse(self, line: int, words: str) -> None:
@@ -230,7 +230,7 @@ def _judged(site: Site | Strata, text: str, source: str) -> Taken:
 
 
 def exported(site: Site | Strata) -> str:
-    """A CSV table of everybody at a site: what is recorded and, unless the site is masked, the arm."""
+    """A CSV table of everybody at a site, with all that is recorded; without arms if the site may not see them."""
     rules = site.rules
     masked = rules.masked or rules.kits
     unmasked = [] if masked else [gettext("Arm")]
@@ -278,7 +278,7 @@ def _note_change(taken: Taken, line: int, rules: OutcomeRules, entered: Entered,
 
 
 def said_value(rules: OutcomeRules, value: float | None) -> str:
-    """The value of an outcome in the reader's words; None means that none will come."""
+    """The value of an outcome in the reader's words; None means that no outcome will come."""
     if value is None:
         return gettext("no outcome will come")
     return words_for(rules)[0 if value else 1] if rules.values == YES_OR_NO else figure(value)

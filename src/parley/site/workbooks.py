@@ -83,7 +83,7 @@ def _check_parts(archive: zipfile.ZipFile) -> None:
         with archive.open(part) as file:
             text = file.read()
             # No spreadsheet program writes a document type, which can make a small file expand without end. UTF-16 is
-            # refused because it would hide one from this search.
+            # refused because it would hide a document type from this search.
             if b"<!DOCTYPE" in text or text.startswith((b"\xff\xfe", b"\xfe\xff", b"\0<", b"<\0")):
                 raise _wrong(Translatable("a workbook that cannot be read"), KINDS)
 
@@ -108,7 +108,7 @@ def _sheet(book: Any, known: Known, columns: Sequence[str]) -> Any:
 
 
 def _rows(sheet: Any, most: int) -> Iterator[Sequence[Any]]:
-    """Iterate over the first `most` rows, one at a time, since a sheet with a single cell far down has very many."""
+    """Iterate over the first `most` rows, one at a time, since one cell far down gives a sheet very many rows."""
     sheet.reset_dimensions()  # a file's stated size may be wrong
     return iter(sheet.iter_rows(max_row=most, max_col=MOST_COLUMNS))
 
@@ -118,7 +118,7 @@ def _said(row: Sequence[Any]) -> bool:
 
 
 def _check_merged(archive: zipfile.ZipFile, title: str) -> None:
-    """Refuse merged cells: only the first cell has a value, and the rows of the others would seem empty."""
+    """Refuse merged cells: only the first of them has a value, so the rows of the others would seem empty."""
     relations = {one.get("Id"): one.get("Target", "") for one in ElementTree.fromstring(archive.read(SHEETS))}
     for one in ElementTree.fromstring(archive.read(BOOK)).iter():
         if one.tag.endswith("}sheet") and one.get("name") == title:

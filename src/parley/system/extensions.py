@@ -14,7 +14,7 @@ from parley.errors import InvalidInput
 
 @cache
 def offered(group: str) -> dict[str, list[EntryPoint]]:
-    """Entry points of installed packages by name, without importing them. Read once per process, since that is slow."""
+    """The entry points of installed packages, by name, without importing them. Cached, since reading them is slow."""
     found: dict[str, list[EntryPoint]] = {}
     for point in entry_points(group=group):
         found.setdefault(point.name, []).append(point)
@@ -24,10 +24,11 @@ def offered(group: str) -> dict[str, list[EntryPoint]]:
 def offered_class(
     group: str, key: str, name: str, own: Collection[str], kind: type, attribute: str
 ) -> type[Any] | None:
-    """The class that a package offers under this name, a subclass of `kind` whose `attribute` is the name; or None.
+    """Import the class that an installed package offers under this name; return None if no package offers one.
 
-    Raise `InvalidInput` about `key` if several packages offer the name, or if it is one of Parley's `own` names:
-    whichever class Parley chose, some users would run one that they did not intend.
+    Raise `InvalidInput` about `key` if the class is no subclass of `kind` whose `attribute` is the name. Raise it also
+    if several packages offer the name, or if it is one of Parley's `own` names: whichever class Parley chose, some
+    users would run one that they did not intend.
     """
     points = offered(group).get(name, [])
     sources = [*(["parley"] if name in own else []), *sorted(_source(point) for point in points)]

@@ -19,7 +19,8 @@ def receipts_of(records: Sequence[Record]) -> list[Receipt]:
 def tampered(records: Sequence[Record]) -> Iterator[tuple[str, list[Record]]]:
     """Yield tampered copies of a log, each with a description of the change.
 
-    Every record is changed, removed and moved; the log is cut before its last report; and it is entirely rewritten.
+    Each copy has one change. Every record is altered; every record but the last is removed, or swapped with the next.
+    The log is cut after every record before its last report. The last copy is rewritten entirely.
     """
     for place, record in enumerate(records):
         changes = {
@@ -42,7 +43,7 @@ def tampered(records: Sequence[Record]) -> Iterator[tuple[str, list[Record]]]:
 
 
 def rewritten(records: Sequence[Record]) -> list[Record]:
-    """A consistent log with other sums of squares, as an operator could forge it: only the receipts reveal it."""
+    """A consistent log with other sums of squares, as an operator could forge it; only receipts reveal the forgery."""
     forged: list[Record] = []
     for record in records:
         payload = dict(record.payload)

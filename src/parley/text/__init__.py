@@ -1,1 +1,1 @@
-"""What people read: numbers, statuses and messages, in the words of an audience or in a language."""
+"""Text for people: numbers, statuses and messages, in the words of an audience or in a language."""

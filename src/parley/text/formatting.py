@@ -172,7 +172,7 @@ def unit_of(kind: str, *, rates: bool) -> str:
 
 
 def estimate_text(cell: Mapping[str, float | None] | None, *, unit: str = "") -> str:
-    """An estimate with the interval that holds jointly and at every phase.
+    """An estimate as text, with the interval that holds for all estimates jointly and at every phase.
 
     >>> estimate_text({"estimate": 0.5124, "low": 0.31, "high": 0.72}), estimate_text(None)
     ('0.51 (0.31 to 0.72)', '–')
@@ -191,7 +191,7 @@ def status_text(arm: Mapping[str, Any]) -> str:
 
 
 def candidates_text(settings: Mapping[str, Any]) -> str:
-    """What is proven about an agent's candidates under these settings; empty for a study that plays a horizon.
+    """The statement that these settings allow about every agent's candidates; empty for a study with a horizon.
 
     >>> candidates_text({"top": 1, "tolerance": 0.0, "horizon": None})
     "each agent's true best is among them if the guarantee holds"
@@ -245,7 +245,7 @@ def findings_csv(found: Mapping[str, Any]) -> str:
 
 
 def csv_text(head: Sequence[str], rows: Iterable[Mapping[str, object]], *, line_end: str = "\r\n") -> str:
-    """A CSV file with the values of each row under their keys; lines end with CR LF (RFC 4180) unless given.
+    """A CSV file with the values of each row under their keys; lines end with CR LF (RFC 4180) by default.
 
     >>> csv_text(["arm", "draws"], [{"draws": 3, "arm": "=A"}])
     "arm,draws\\r\\n'=A,3\\r\\n"

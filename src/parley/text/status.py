@@ -10,7 +10,7 @@ from parley.text.translation import Translatable
 
 
 class OutcomeStatus(StrEnum):
-    """How an agent's question ended, from best to worst."""
+    """The ways in which an agent's question can end, from best to worst; `OPEN` if it has not ended."""
 
     UNASKED = "unasked"  # the agent asks no question and is only drawn
     DECIDED = "decided"  # the agent's N best arms are found

@@ -29,7 +29,7 @@ Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """Which columns are drawn and how: a histogram, bars by name, or a heat map of `rows` by `across`."""
+    """The form of a picture and the columns in it: a histogram, bars by name, or a heat map of `rows` by `across`."""
 
     shape: str
     values: str  # the column that is drawn
@@ -67,7 +67,7 @@ class Tabular(ABC):
     @property
     @abstractmethod
     def picture(self) -> Picture:
-        """Which columns `plot` draws, and how."""
+        """The form of the picture that `plot` draws, and its columns."""
 
     @abstractmethod
     def columns(self) -> Columns:

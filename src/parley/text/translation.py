@@ -5,7 +5,7 @@ words of people in a trial, `fr.po` in French, `fr_trial.po` in French and in th
 that a catalog lacks is looked up in the next one: (language, audience), then language, then audience. If no catalog has
 the message, the message itself is used.
 
-A message has its values as `%(name)s` and a per cent sign as `%%`. Packages that make sentences before the reader is
+In a message, a value is written `%(name)s` and a per cent sign `%%`. Packages that make sentences before the reader is
 known use `Translatable`: the English text, which also carries its message (the template, with values as `{name}`) and
 the values. Pages show `translated(text)`. Stored documents keep message and values beside the text (`messages_of`).
 Words of Parley that are stored as plain text among such values are declared with `phrase`, so that pages recognise and

@@ -28,7 +28,7 @@ UNITS = {True: "1", False: "0", None: ""}
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A line of a table (the header is line 1) and its values by column."""
+    """A row of a table and its values by column; `line` is 1 for the first line of a CSV or Excel file."""
 
     line: int
     values: Mapping[str, str]

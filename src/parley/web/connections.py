@@ -123,7 +123,7 @@ class LimitedParser(h11.Connection):
         return made
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """The next event; a refusal raises h11's protocol error, with `refusal` set to the answer."""
+        """Return the next event. To refuse a request, set `refusal` to the answer and raise h11's protocol error."""
         if self.their_state is h11.IDLE and self.our_state is h11.IDLE:
             self._measure_head()
         try:

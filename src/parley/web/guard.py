@@ -94,7 +94,7 @@ class Buckets:
 
     def __init__(self, *, rate: float, burst: int, timer: Callable[[], float] = time.monotonic) -> None:
         self.rate, self.burst, self._timer = rate, burst, timer
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # key -> (requests left, when that was)
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # key -> (requests left, at this time)
 
     def wait(self, key: str, cost: float = 1.0) -> float:
         """Seconds until a request of this cost is allowed; if 0, the cost has been taken from the key's bucket."""

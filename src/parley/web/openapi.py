@@ -28,7 +28,7 @@ class Endpoint:
     media_type: str = "application/json"
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)  # headers that the handler reads -> what they are for
-    also: Mapping[int, str] = field(default_factory=dict)  # further statuses that deserve an explanation
+    also: Mapping[int, str] = field(default_factory=dict)  # further statuses -> what they mean
     hidden: bool = False  # not in the OpenAPI document
     name: str = field(init=False)  # the operation's id
 

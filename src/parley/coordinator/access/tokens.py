@@ -76,7 +76,7 @@ def authorize(
     """Raise unless the principal may call the operation with these parts of the path.
 
     Besides the role, the scope counts: a token for a study reaches only that study and no `server_wide` operation, and
-    an agent's token reaches only what is about that agent.
+    if the path names an agent, an agent's token must be for that agent.
     """
     if principal.role not in roles:
         raise Refusal("not-allowed", f"{principal.role} may not {operation.replace('_', ' ')}")
@@ -154,7 +154,7 @@ def get_token(transaction: Transaction, kid: str) -> TokenRow | None:
 
 
 def require_live(transaction: Transaction, kid: str) -> None:
-    """Raise if a token was revoked since the request began, since sending a body can take long."""
+    """Raise if a token was revoked after its request began: receiving a large body can take long."""
     row = get_token(transaction, kid)
     if row is None or row.revoked_at is not None:
         raise _bad_token()
@@ -319,7 +319,7 @@ def any_session_over(transaction: Transaction, *, at: str) -> bool:
 
 
 class TokenCache:
-    """Cache of tokens: where no other process can revoke tokens, a known token needs no database lookup.
+    """Cache of tokens: if no other process can revoke tokens, a known token needs no database lookup.
 
     On SQLite one process has the file to itself: a row that it read stays true until it changes the row, and a
     revocation calls `forget`. On PostgreSQL another process may revoke a token at any moment, so nothing is cached and

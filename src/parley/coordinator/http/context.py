@@ -129,7 +129,7 @@ class Slots:
 
 
 class Pool:
-    """A pool of slow work off the event loop: at most `at_once` pieces run at a time, and one per token.
+    """A pool of slow work off the event loop: at most `at_once` pieces run at a time, and at most one per token.
 
     Tokens take turns, so that nobody waits for more than one piece of work of another token. A token with `of_one`
     pieces running or waiting is refused, and so is everybody while `waiting` pieces are running or waiting in all.
@@ -182,7 +182,7 @@ class Glance:
 
 
 class Watch:
-    """Notify waiting requests that a study changed: at once if this process changed it, else within `LOOK` seconds.
+    """Notifies waiting requests of a changed study: at once if this process changed it, else within `LOOK` seconds.
 
     One query per `LOOK` covers all studies together, however many requests wait. Used on the event loop only, except
     `tell`, which any thread may call.
@@ -305,7 +305,7 @@ class Service:
         """Called when this process has changed a study, after the commit is on disk.
 
         Called on the event loop or in any thread, once per change, in no particular order. It must return at once. A
-        crash may prevent the call, so work that must not be lost has to follow from the log.
+        crash may prevent the call, so the service must be able to find any work that must not be lost in the log.
         """
 
 
@@ -448,7 +448,7 @@ class Call(Generic[Q, B]):
         return self.by.role is Role.VIEWER
 
     async def answer(self, work: Callable[[Transaction], T]) -> T:
-        """Read an answer, which may be large, when it is the token's turn. A string is taken as finished JSON."""
+        """Read an answer, which may be large, when it is the token's turn. A string must be JSON already."""
         finished: T = await self.context.read_for(self.by.kid, lambda transaction: self.finish(work(transaction)))
         return finished
 
@@ -469,7 +469,7 @@ class Call(Generic[Q, B]):
         return await self.line(await self.change(partial(work, actor=self.by.name, at=self.context.clock())))
 
     async def line(self, row: StudyRow) -> StudyLine:
-        """The line of a study that just changed, after a moment's wait for a step that is due."""
+        """The line of a study that just changed, after waiting a moment for a due step (`decided`)."""
         return summary(await self.context.decided(row), self.visibility, self.context.etags)
 
 

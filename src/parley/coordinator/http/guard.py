@@ -172,7 +172,7 @@ class Operation(Endpoint):
 
 
 def encoded(answer: Any) -> bytes:
-    """Encode an answer as JSON; a string is taken as finished JSON.
+    """Encode an answer as JSON; a string must be JSON already.
 
     >>> encoded({"status": "ok"})
     b'{"status":"ok"}'

@@ -1,6 +1,7 @@
 """The table of operations, with one row per operation of the API. Routing, guard and OpenAPI are made from it.
 
-`parley.service.forecasts` adds two operations that simulate, since the coordinator must not. Edges add their own.
+`parley.service.forecasts` adds two operations that run simulations, which the coordinator itself must not do. Edges
+add their own operations.
 """
 
 from collections.abc import Iterator

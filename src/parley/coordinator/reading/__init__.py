@@ -1,1 +1,1 @@
-"""What people and pages read about a study."""
+"""Read studies for people and pages: lists, status, findings."""

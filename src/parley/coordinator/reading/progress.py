@@ -1,4 +1,4 @@
-"""What a study's data say so far: the board of arms and agents, and the results of every phase.
+"""The results of a study so far: the board of arms and agents, the history of its phases, and the findings.
 
 `docs/api.md`, under Blinding, says what a blinded reader gets; `tests/dashboard/test_blinding.py` checks that.
 """
@@ -79,7 +79,7 @@ def board(transaction: Transaction, row: StudyRow, *, columns: slice, blinded: b
 
 
 def policy_of(transaction: Transaction, row: StudyRow) -> Policy:
-    """The policy for a study's current question; it knows the agents that left."""
+    """The policy for a study's current question, with the agents that left the question as `unasked`."""
     study, last = studies.message(transaction, row), studies.question(transaction, row.id)
     policy = study.make_policy()
     if last is None:
@@ -158,7 +158,7 @@ def _planned(transaction: Transaction, row: StudyRow, columns: slice) -> IntArra
 
 
 def latest_phase(row: StudyRow) -> int:
-    """The number of the last decided phase; after a cancellation, of the last phase."""
+    """The number of the last decided phase; after a cancellation, that of the last phase, decided or not."""
     return row.phase if row.stage in (Stage.FINISHED, Stage.STALLED, Stage.CANCELLED) else row.phase - 1
 
 
@@ -183,7 +183,7 @@ def _phase(transaction: Transaction, row: StudyRow, phase: int) -> tuple[State, 
 def _statuses(
     transaction: Transaction, row: StudyRow, policy: Policy, phase: int, *, latest: bool = True
 ) -> tuple[NDArray[np.str_], list[OutcomeStatus]]:
-    """The status of every arm `(arm, agent)` and of every agent after a phase; the policy knows the agents that left.
+    """The status of every arm `(arm, agent)` and of every agent after a phase; `policy` comes from `policy_of`.
 
     With `latest`, agents without an answer are cancelled or blocked if the study was cancelled or has stalled.
     """
@@ -259,7 +259,7 @@ def _decision(transaction: Transaction, row: StudyRow, phase: int, text: str) ->
 
 
 def _explained(transaction: Transaction, row: StudyRow, phase: int, columns: slice) -> answers.Explained:
-    """The policy's evidence after a phase, with the intervals of the findings, so that every page shows the same."""
+    """The policy's evidence after a phase, with the findings' intervals, so that all pages show the same intervals."""
     state, shown = _phase(transaction, row, phase)
     mean = _estimated(transaction, row, studies.message(transaction, row), state, phase, columns).mean
     undrawn = ~state.counts.any(axis=1, keepdims=True)  # a dormant arm has no mean, and 0 would look like one

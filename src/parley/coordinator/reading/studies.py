@@ -1,6 +1,6 @@
 """Studies as people and pages read them: lines of the list, status, what agents are asked and what they reported.
 
-`progress` has what a study's data say.
+The results of studies are in `progress`.
 
 Heads, sequences and exact times are for readers who may see the data anyway, and for an agent about its own reports.
 Other readers get times to the minute, and an opaque version instead of a sequence: otherwise these values would reveal
@@ -127,7 +127,7 @@ def held_now(transaction: Transaction, row: StudyRow) -> dict[str, Held]:
 
 
 def pulse(transaction: Transaction, only: str | None) -> tuple[int, int]:
-    """The number of studies, and a counter that grows with every change of one; `only` restricts both to one study."""
+    """The number of studies, and a counter that grows with every change of a study; `only` restricts both to one."""
     query = select(func.count(), func.coalesce(func.sum(tables.studies.c.sequence), 0))
     found = transaction.execute(query if only is None else query.where(tables.studies.c.id == only)).one()
     return int(found[0]), int(found[1])

@@ -1,4 +1,4 @@
-"""Verify a stored study: its log, and row by row that the tables agree with the log.
+"""Verify a stored study: its log, and row by row the agreement of its tables with the log.
 
 People read the tables, not the log. So every row of a study is compared with the row that the log's events should have
 written (`rows_of`, which also wrote it): every report and revision with its receipt, every plan and decision, the draws

@@ -11,8 +11,9 @@
   is consistent without a transaction around it.
 - Several changes may share one commit. Changes of one study keep their order, and a change that raises undoes none of
   the others. `study` names the only study that a change locks, so that changes of one study can share a commit.
-- `cache` belongs to the storage and ends with it. It holds only values that can be read again from the database.
-- `exclusive`: while the storage is open, no other process can change the database.
+- `cache` belongs to the storage and ends with it. It holds only values that can be read again from the database, or
+  that sites send again.
+- `exclusive` is true if no other process can change the database while the storage is open.
 - `ping` checks whether a change would be durable now, by committing a change that leaves the data as they are.
 """
 
@@ -114,7 +115,7 @@ class Cache(Generic[K, V]):
 
 
 class RecordCache:
-    """The caches of a storage. Their values never change: studies, and summaries of decided phases."""
+    """The caches of a storage: studies and summaries of decided phases, which never change; and what sites sent."""
 
     def __init__(self) -> None:
         # A study of 2,000 agents has four million weights, and takes a hundred megabytes.

@@ -112,7 +112,7 @@ class Between(NamedTuple):
 
 
 def between(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> Between:
-    """What a phase's plan says about people whom an agent assigns between phases.
+    """The numbers of people whom an agent assigns between phases, according to a phase's plan.
 
     The plan, which may be large, is read only if the study allows such people.
     """
@@ -144,7 +144,7 @@ def _place(found: Row[*tuple[Any, ...]], report: Report | None, early: Between) 
 
 
 def counted(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> Counted | None:
-    """The facts about an agent's report in a decided phase with which a correction is compared; None if it has none."""
+    """The facts about an agent's report in a decided phase, to compare corrections with; None if it has no report."""
     study, found = row.id, phase_row(transaction, row.id, phase)
     if found is None or found.decision is None or not receipts(transaction, study, phase, agent):
         return None
@@ -162,7 +162,7 @@ def counted(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> 
 
 
 def past(transaction: Transaction, row: StudyRow, study: StudyMessage) -> Past | None:
-    """The past means that reports of the phase in progress are compared with, cached; None if none are compared."""
+    """The earlier means with which reports of the phase in progress are compared, cached; None if there are none."""
 
     def made() -> tuple[Past | None]:
         now, before = (

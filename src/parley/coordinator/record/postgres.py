@@ -44,13 +44,13 @@ class PostgresStorage(Storage):
             url,
             pool_size=connections,
             max_overflow=0,
-            # A connection keeps memory for the largest row that it ever received; LIFO lets few connections need it.
+            # A connection keeps memory for the largest row that it ever received; with LIFO, few receive large rows.
             pool_use_lifo=True,
             pool_timeout=statement_timeout,
             connect_args={
                 "options": f"-c statement_timeout={longest} -c lock_timeout={longest}",
                 "connect_timeout": 10,
-                # Detect a server or network that vanishes without closing the connection within the same time.
+                # Detect, within the same time, a server or network that vanished without closing the connection.
                 "tcp_user_timeout": longest,
                 "keepalives_idle": 15,
                 "keepalives_interval": 5,

@@ -188,7 +188,7 @@ class DatabaseLock:
     """The lock that lets only one process write to a database. The system releases it when that process ends.
 
     It locks the database file itself, which nobody can remove unnoticed, and a file next to it that names the process.
-    Only their owner may access both files (mode 600), and also the files that SQLite creates next to them.
+    Both are created with mode 600, for their owner alone; SQLite gives the same mode to its files next to them.
     """
 
     # Files locked by this process. POSIX drops all locks of a process on a file when it closes any handle to it, so a
@@ -222,7 +222,7 @@ class DatabaseLock:
             self._mine.add(self._inode)
 
     def release(self) -> None:
-        """Release the file to other processes. All connections to the database must be closed before."""
+        """Release the database to other processes. All connections to it must be closed first."""
         if self._inode is not None:
             self._mine.discard(self._inode)
             self._inode = None

@@ -61,8 +61,8 @@ def _count(table: sa.Table, *here: sa.ColumnElement[bool]) -> sa.ScalarSelect[in
     return sa.select(sa.func.count()).select_from(table).where(*here).correlate(studies).scalar_subquery()
 
 
-# Counted by every query, so that it can never be inconsistent. Fast: it needs primary keys only, and few agents are
-# frozen. Only agents with work can report, so the difference of the first two counts is exact.
+# Counted by every query, so that the number can never be inconsistent. This is fast, since it needs only primary keys
+# and few agents are frozen. Only agents with work can report, so the first count minus the second is exact.
 MISSING = (
     _count(assignments, _now(assignments))
     - _count(reports, _now(reports), reports.c.revision == 0)
@@ -196,7 +196,7 @@ def message(transaction: Transaction, row: StudyRow) -> StudyMessage:
 
 
 def claim(transaction: Transaction, row: StudyRow) -> StudyMessage:
-    """The study as created. The guarantee states its delta, whichever question is current."""
+    """The study as created, whose delta the guarantee states even after the question was changed."""
     unchanged = question(transaction, row.id) is None
     return message(transaction, row) if unchanged else created(transaction, row)
 

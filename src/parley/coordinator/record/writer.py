@@ -356,7 +356,7 @@ def rows_of(
 
     `revision` is the number of earlier reports for the same agent and phase. `state` is the text of the policy's state
     after a step, or of the initial state; None writes no state. `states` are the states after every recorded phase
-    under a changed question.
+    when it is replayed under a changed question.
     """
     match event, before:
         case events.StudyCreated(study=study, plan=plan), None:

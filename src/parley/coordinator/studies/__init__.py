@@ -1,1 +1,1 @@
-"""Operations on a study, mostly functions of one transaction. Routes and tests call them."""
+"""Operations on a study, called by routes and tests. Most take the transaction in which they run."""

@@ -1,8 +1,8 @@
-"""How an act of `parley.protocol.acts` is applied to a stored study, and how a study is created.
+"""Apply the acts of `parley.protocol.acts` to stored studies, and create studies.
 
 An act without a preview is recorded at once. An act that has a preview, or that ends the study, becomes a *proposal*,
-which is computed outside of every transaction. The proposal is applied only if its preview is the confirmed preview,
-and only if the log has not changed since.
+which is computed outside of every transaction. The proposal is applied only if the actor has confirmed exactly its
+preview, and only if the log has not changed since the computation.
 """
 
 import re
@@ -87,7 +87,7 @@ def record_act(transaction: Transaction, act: Act, given: Given, *, actor: str, 
 def record_read(
     transaction: Transaction, study: str, operation: str, *, after: int = 0, actor: str, at: str
 ) -> StudyRow:
-    """Log that somebody sees results in the phase in progress, unless a record after number `after` says so already."""
+    """Log that the actor sees results in the phase in progress, unless a record after number `after` says so."""
     row = locked(transaction, study)
     if (row.stage, "results-read") not in TRANSITIONS or already_read(transaction, row, actor, after=after):
         return row
@@ -102,7 +102,7 @@ def already_read(transaction: Transaction, row: StudyRow, actor: str, *, after: 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """An act that was computed for a study as it was read, but is not applied yet; with its preview."""
+    """An act whose effect on a study was computed but is not stored yet, with its preview."""
 
     act: Act
     given: Given
@@ -119,7 +119,7 @@ class Proposal:
         made: Any = self.act.event(self.trial, Given(**vars(self.given) | {"reason": reason, "preview": digest}))
         states: dict[str, Any] = {}
         if isinstance(made, Anew):
-            start = canonical(made.trial.policy.start().to_json())  # other arms are candidates from the first phase on
+            start = canonical(made.trial.policy.start().to_json())  # the changed question starts with other candidates
             states = {"state": start, "states": [canonical(state.to_json()) for state in made.states]}
             made = made.event(reason, digest)
         event: Event = made
@@ -129,7 +129,7 @@ class Proposal:
 
 
 def propose(storage: Storage, act: Act, given: Given) -> Proposal:
-    """Compute what an act would do, outside of every lock, since running the policy ahead takes time."""
+    """Compute the effect and preview of an act, outside of every lock, since running the policy ahead takes time."""
     preview = act.preview
 
     def read(transaction: Transaction) -> tuple[StudyRow, Trial]:

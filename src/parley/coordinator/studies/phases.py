@@ -69,7 +69,7 @@ class Accepted:
 def take_report(
     transaction: Transaction, report: Report, *, actor: str, at: str, known: tuple[int, str] | None = None
 ) -> Accepted | Refusal:
-    """Accept a report exactly once. A `Refusal` that is returned is recorded in the log; one that is raised is not.
+    """Accept a report exactly once. A returned `Refusal` keeps the records written for it; a raised one undoes them.
 
     `known` is the latest receipt (sequence, head) that the agent has.
     """
@@ -101,7 +101,7 @@ def take_report(
 
 
 def _hold(transaction: Transaction, row: StudyRow, report: Report, why: str, *, actor: str, at: str) -> Refusal:
-    """Hold a report that the stated model rules out: quarantine and log it, until an administrator decides about it."""
+    """Quarantine and log a report that the study's reward model rules out, until an administrator decides about it."""
     for one in phases.held(transaction, report.study, report.phase):
         if one.digest == report.digest and one.refused is not None:
             raise Refusal("report-refused", f"{one.refused}. It was refused since {one.why}")
@@ -110,9 +110,10 @@ def _hold(transaction: Transaction, row: StudyRow, report: Report, why: str, *, 
 
 
 def _repeated(transaction: Transaction, report: Report, earlier: Sequence[Receipt]) -> Receipt | None:
-    """The receipt of a report that is sent again: of the agent's first report, or of the report that counts.
+    """The receipt of a repeated report: of the agent's first report for the phase, or of the report that counts.
 
-    None for any other report, and for a report that was corrected since: the sender must not think that it counts.
+    None for any other report. Once a correction follows, only the first report still gets its receipt: the sender of a
+    later report must not think that this report counts.
     """
     first, last = earlier[0], earlier[-1]
     if report.digest == first.report:
@@ -131,7 +132,7 @@ def _put_aside(
 ) -> Refusal:
     """Quarantine and log a report that differs from the accepted report of its agent and phase.
 
-    The accepted report still counts. The new report must be acceptable in itself: a report on another plan, or with
+    The accepted report still counts. The new report must be acceptable in itself: a report for another plan, or with
     impossible numbers, is refused and not stored.
     """
     standing = phases.standing(transaction, report.study, report.phase, report.agent)
@@ -197,7 +198,7 @@ def dispute(
 
 
 def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -> Trial:
-    """Load a stored study as a `Trial`. With `past`, its decided phases are loaded too, for replays."""
+    """Load a stored study as a `Trial`; with its decided phases if `past` (for replays) or if it has a guardrail."""
     study = studies.message(transaction, row)
     # If this phase was decided (finished, stalled), the state after it is stored; otherwise take the state before it.
     state = phases.state_after(transaction, study, row.id, row.phase)
@@ -289,7 +290,7 @@ def closing_studies(transaction: Transaction) -> list[str]:
 
 
 def running_studies(transaction: Transaction) -> list[str]:
-    """The ids of running studies, whose reports may have raised an alarm that no process has checked for."""
+    """The ids of running studies: guardrails may not have been checked yet for their latest reports."""
     return [row.id for row in studies.find(transaction, stage=Stage.RUNNING, limit=None)[0]]
 
 
@@ -385,7 +386,7 @@ class Closer:
         self._call.set()
 
     def reported(self, study: str) -> None:
-        """Note that a running study has new reports, in which its guardrails may find something."""
+        """Note that a running study has new reports, so that the thread checks its guardrails."""
         if study in self._unguarded:
             return
         with self._lock:
@@ -430,7 +431,7 @@ class Closer:
                 if row is None:
                     return
                 self._metrics.steps.observe(perf_counter() - begun)
-                # Any other step was a guardrail's finding, or a failure that paused the study.
+                # Other steps decide no phase: they are a guardrail's finding, or a failure that paused the study.
                 if row.stage in OVER or row.opened_at == at:
                     self._metrics.phases.inc()
                 logger.info("step taken", study=study, stage=str(row.stage), phase=row.phase)

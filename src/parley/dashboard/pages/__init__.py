@@ -50,7 +50,7 @@ class Files(StaticFiles):
 
 
 def mount(app: Starlette) -> None:
-    """Add all pages to an application, whose operations they call."""
+    """Add all pages and static files to an application; the pages call its operations."""
     further = [pages for edge in edges() if (pages := edge.pages()) is not None]
     routes = [route for module in PAGES for route in module.routes]
     routes += [route for pages in further for route in pages.routes]

@@ -85,7 +85,7 @@ async def sign_in_form(shown: Page, following: str, *, problem: str = "", code: 
 
 
 async def lead_on(shown: Page, heading: str, address: str) -> Response:
-    """A page that forwards the browser to an address, where a redirect would not work.
+    """A page that forwards the browser to an address, for cases in which a redirect would not work.
 
     After a redirect from another site, the browser would not send the session, whose cookie is SameSite=Strict. Also,
     the content policy of our pages keeps their forms from redirecting to another site.

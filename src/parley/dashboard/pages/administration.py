@@ -241,7 +241,7 @@ async def aside(shown: Page, row: Act, *, held: bool) -> Response:
 
 
 async def _current(shown: Page, agent: str, phase: str) -> tuple[Report, Sequence[int], StudyStatus]:
-    """Fetch what a correction needs: the agent's report as last corrected, its planned draws by arm, and the study."""
+    """Fetch the data for a correction: the agent's last corrected report, its planned draws by arm, and the study."""
     found, status = await shown.call(get_report, agent=agent, phase=phase), await shown.call(studies.get_study)
     plan = Plan.read(await shown.call(studies.get_plan, phase=phase))
     last = found.corrections[-1] if found.corrections else found

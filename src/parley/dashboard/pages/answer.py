@@ -90,7 +90,7 @@ def _estimated(evidence: Mapping[str, Any], agent: int, arm: int) -> dict[str, A
 def answer_of(certificate: Mapping[str, Any], agent: int, *, by_arm: bool) -> dict[str, Any]:
     """One agent's answer, with a row per arm if `by_arm`.
 
-    Its margin is the smallest proven gap to a dropped arm; None unless every dropped arm has a proven gap.
+    `margin` is the smallest proven gap to a dropped arm; None unless every dropped arm has a proven gap.
     """
     cells = list(_cells(certificate["evidence"], agent))
     bounds = [cell["gap_at_least"] for cell in cells if cell["dropped_in"]]
@@ -256,7 +256,7 @@ AT_ONCE = 500  # agents per request when a file with all agents is made
 
 
 async def found_so_far(shown: Page, first: int, columns: int) -> dict[str, Any] | None:
-    """The findings of some agents; None before the first decided phase. `with_panels` adds panels."""
+    """The findings of `columns` agents from index `first` on; None before the first decided phase."""
     found = await shown.call(studies.get_findings, {"first": first, "columns": columns})
     # Off the event loop, since there may be thousands of cells.
     return await anyio.to_thread.run_sync(found.to_json) if found.phase else None

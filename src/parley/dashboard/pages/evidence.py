@@ -52,7 +52,7 @@ async def evidence_page(shown: Page) -> Response:
     words = ""
     if not head["blinded"]:
         document = await _document(shown, status)
-        parts = [(pages.first, pages.size, "")]  # first agent, number, common name
+        parts = [(pages.first, pages.size, "")]  # index of the first agent, number of agents, their common name
         if groups := alike(document, status):
             pages = replace(pages, first=0, size=pages.total)
             parts = [
@@ -85,7 +85,11 @@ async def _document(shown: Page, status: StudyStatus) -> dict[str, Any]:
 
 
 def alike(document: Mapping[str, Any], status: StudyStatus) -> list[list[int]]:
-    """Indices of agents, grouped by equal weights and so equal questions; empty unless the groups fit on one page."""
+    """Indices of agents, grouped by equal weights and so equal questions.
+
+    Empty if the weights are unknown or were changed, if no agents share a question, or if there are more groups than
+    panels on a page.
+    """
     if "weights" not in document or status.reweighed is not None:
         return []
     groups: dict[tuple[float, ...], list[int]] = {}
@@ -127,7 +131,7 @@ def _panels(
             name or named([board.agents[one] for one in (place, *others)], MOST_NAMED),
             board.candidates[place],
         )
-        begun = any(score for arm in arms for score in arm.scores)  # the first phase only informs, without bets
+        begun = any(score for arm in arms for score in arm.scores)  # the first phase has no bets, so no evidence
         timeline = gettext("Mixed means of %(agent)s by phase, with intervals; the numbers are below", agent=agent)
         case = gettext("Evidence against each arm of %(agent)s; the numbers are below", agent=agent)
         panels.append(

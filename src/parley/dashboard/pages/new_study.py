@@ -32,7 +32,7 @@ from parley.text.translation import AUDIENCES, Translatable, gettext
 
 T = TypeVar("T")
 ANOTHER_FILE = "weights.file"
-HUGE = 10**9  # larger numbers of agents or arms are checked as this one, however many digits they have
+HUGE = 10**9  # larger numbers of agents or arms are checked as if they were this one, however many digits they have
 
 
 def key_rows() -> list[tuple[str, str, str]]:
@@ -49,7 +49,7 @@ def _require_small(document: Mapping[str, Any], most_agents: int, most_cells: in
     """Raise if a study is too large, before its weights are built: those of 6,000 agents are 36 million numbers."""
     agents, arms = (len(value) if isinstance(value, list) else value for value in map(document.get, ("agents", "arms")))
     if not isinstance(agents, int) or not isinstance(arms, int):
-        return  # the full check says what is wrong
+        return  # the full check reports the error
     require_live_size(min(arms, HUGE), min(most_asked(document, agents), HUGE), most_agents, most_cells)
 
 
@@ -97,7 +97,7 @@ STARTS = {  # file in `starts` -> its description
     "web-study": Translatable("an experiment in five markets: which page sells best?"),
     "three-centres": Translatable("three centres, in the shortest possible file"),
 }
-LARGE = 50_000  # characters of a study file; a larger one waits in the queue of slow work to be read
+LARGE = 50_000  # characters of a study file; longer files are parsed in the queue of slow work
 # Buttons that lead to the same step again.
 STAY = ("check", "power", "stay")
 
@@ -189,7 +189,7 @@ async def _problem(shown: Page, text: str) -> InvalidInput | None:
         problem = _refused(text, limits)
         if problem is None or problem.key != "agents" or problem.found != "nothing":
             return problem
-        # Nobody has typed agents yet, and the reader stops there. Check with one agent whether the first step is right.
+        # No agents are typed yet, and parsing stops there. Check the rest of the first step as if there were one agent.
         other = _refused(f"agents = 1\n{text}", limits)
         return other if other is not None and step_of(other.key) == 0 else problem
 
@@ -213,7 +213,7 @@ async def _go(shown: Page, given: dict[str, str], step: Step | None, wanted: Ste
 async def _show_step(
     shown: Page, given: dict[str, str], step: Step, *, do: str = "", insist: bool = False, code: int = 200
 ) -> Response:
-    """Render a step with the file's values; an error is displayed in the step that asks for the wrong value.
+    """Render a step with the file's values, and with the first error unless a later step asks for the wrong value.
 
     While somebody types, missing values are not errors. They become errors when the reader wants to go on (`insist`).
     """

@@ -83,8 +83,8 @@ def _bar(agent: Mapping[str, Any], largest: float) -> Markup:
 async def _days(shown: Page, board: Board) -> tuple[list[list[float]], int] | None:
     """How many days each agent draws in each phase, `(phase, agent)`, and the number of decided phases.
 
-    None if no rates are stated, nothing is planned, or there are too many phases. Call it only if the page has all
-    agents, since the slowest agent determines how long a phase lasts.
+    None if no rates are stated, nothing is drawn or planned, or there are too many phases. Call it only if the page has
+    all agents, since the slowest agent determines how long a phase lasts.
     """
     if board.rates is None:
         return None

@@ -216,7 +216,7 @@ def _rows(status: StudyStatus, board: Board, case: Explained | None) -> list[lis
             return BoardCell(status=found, dropped_in=dropped_in[arm][agent], share=0.0, interval="")
         score = case.score[arm][agent]
         full = is_full(score, case.line)
-        # Sufficient evidence may stay just below the threshold, and is rounded up. Nothing else may look like 100 %.
+        # Sufficient evidence may stay just below the threshold: show it as 100 %, and less evidence as at most 99 %.
         share = 1.0 if full else min(max((score or 0.0) / case.line, 0.0), 0.99)
         mean, low, high = case.mixed_means[arm][agent], case.low[arm][agent], case.high[arm][agent]
         return BoardCell(

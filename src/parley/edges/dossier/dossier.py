@@ -46,7 +46,7 @@ ERRORS = 3  # factor on the number of studies for truths in which errors are lik
 # Gaps as multiples of the tolerance: just beyond 1, a worse arm is a wrong answer; up to 1, it is a right answer.
 BEYOND, WITHIN = 1.05, (0.5, 0.95)
 LOW_RATE = 0.05  # a rate at which the normal approximation is poor
-MOST_BEST = 6  # most arms that are each best in a truth of their own
+MOST_BEST = 6  # most arms for which a truth is made in which the arm is best
 DESIGN_RUNS = 4_000  # simulated runs of other designs
 TILTED = 5  # tilted runs per simulated study: they are cheap, but only a few contribute to an estimate
 TIE_FACTOR = 20  # a tie without an end is stopped at this multiple of the planned study's cost
@@ -183,7 +183,7 @@ class Dossier:
     comparison: Comparison  # with other designs, under the planned truth and others
     examples: Sequence[tuple[str, int, Sequence[Phase]]]  # truth, seed, phases
     harms: Sequence[HarmChance] = ()  # what guardrails find under the planned truth
-    beyond: Sequence[Peer] = ()  # the other designs under the first truth of `errors`, with a tolerance
+    beyond: Sequence[Peer] = ()  # the other designs under the first truth of `errors`; empty without a tolerance
     source: Sequence[str] = ()  # lines of the study file
 
     @property

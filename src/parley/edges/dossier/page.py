@@ -59,10 +59,10 @@ from parley.weights import alphas_of
 PACKAGE = "parley.edges.dossier"  # the package that has the templates
 MOST_COLUMNS = 8  # agents side by side in a table
 MOST_NAMED = 12  # names in a list, before "and 3 more"
-# The two pages for the decision must stay two pages, whatever is in the study file: limits of letters in a list of
-# names, of letters in the reason for the weights, and of rows in the table of truths.
+# The part for the decision must fit on two pages, whatever the study file contains: limits on the letters in a list of
+# names, on the letters in the reason for the weights, and on the rows in the table of truths.
 MOST_LETTERS, MOST_REASON, MOST_ROWS = 120, 240, 6
-WIDE_RANGE = 20  # ratio of the most to the fewest draws beyond which an axis from 0 would hide the fewest
+WIDE_RANGE = 20  # ratio of the most to the fewest draws; beyond it, the axis is logarithmic, to show the fewest
 PROTOCOL, END = Translatable("the protocol"), Translatable("the end of the study")  # where open items are answered
 # Items of the ACE checklist: number, question, the dossier's sections that answer it, and what else has to answer it.
 CHECKLIST = (

@@ -1,4 +1,4 @@
-"""Sign-in to the dashboard through an OpenID Connect provider, which also re-authenticates before a signature."""
+"""Sign-in to the dashboard through an OpenID Connect provider, which also re-authenticates people before they sign."""
 
 from __future__ import annotations
 

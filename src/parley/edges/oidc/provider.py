@@ -261,7 +261,7 @@ class Provider(SignIn):
         return dict(claims)
 
     def _require_sensible(self, claims: Mapping[str, Any]) -> None:
-        """Raise for claims that the library accepts: an empty subject, shared by many people, or a future sign-in."""
+        """Raise for bad claims that the library accepts: an empty subject, or a time of sign-in in the future."""
         subject, signed_in = claims.get("sub"), claims.get("auth_time")
         if not isinstance(subject, str) or not subject.strip():
             raise ValueError("its sub is empty")
@@ -302,7 +302,7 @@ def _derived(secret: str, what: str) -> str:
 
 
 def _bound(secret: str, shown: Page) -> str:
-    """What the text in the browser is bound to, besides the person: the cookie's secret, the session, and the study."""
+    """The binding of the text in the browser, besides the person: the cookie's secret, the session, and the study."""
     return f"{secret} {shown.credential} {shown.study}"
 
 

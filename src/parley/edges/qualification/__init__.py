@@ -1,4 +1,4 @@
-"""Qualification: `parley qualify` tests on this machine whether Parley's promises hold, and writes a signed report."""
+"""Qualification: `parley qualify` tests on this machine whether Parley's promises hold, and writes a report."""
 
 from parley.hooks import Command, Edge
 

@@ -193,7 +193,7 @@ def _compare(part: str, tolerance: float, _: Bench) -> str:
             same = (
                 old == new
                 if isinstance(old, str)
-                # Simulated studies may differ by a draw, however small the number.
+                # Numbers of draws may differ by 1, however small they are.
                 else math.isclose(old, new, rel_tol=tolerance, abs_tol=1.0 * (tolerance > CLOSE))
             )
             require(same, f"{place}: {new} instead of {old}")
@@ -243,7 +243,7 @@ check("digests", "the digests of a study and of its plan are unchanged", "promis
 
 @check("ties, counted", "at a tie the answer is wrong in at most delta of the studies", "delta", "evidence", "rounding")
 def ties_counted(bench: Bench) -> str:
-    """Count errors between two nearly tied arms, which is the worst case of the error probability."""
+    """Count errors at a near-tie of two arms, the worst case of the error probability."""
     tie = _tie(0.1, [[1e-9] * 3, [0.0] * 3, [-0.5] * 3])
     problem = tie.problem
     studies = max(int(10_000 * bench.minutes), 500)

@@ -28,7 +28,7 @@ from parley.experiments.report_kit.pages import render
 from parley.system.files import write_whole
 from parley.text.formatting import plural
 
-NAMESPACE = "parley-qualification"  # of signatures, which therefore cannot pass for signatures of anything else
+NAMESPACE = "parley-qualification"  # of signatures, so that they cannot pass for signatures of anything else
 
 
 @click.command()

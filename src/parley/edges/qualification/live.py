@@ -1,4 +1,4 @@
-"""The checks of `parley qualify` that use real servers: kills, and access rights.
+"""The checks of `parley qualify` that use real servers: killed servers, and access rights.
 
 Access rights are compared with the table of docs/api.md, which `promises.json` contains: the expectations never come
 from the code under test.
@@ -20,7 +20,7 @@ from parley.testing.access import ROLES, access_mistakes, call
 from parley.text.formatting import plural
 from parley.totals import Totals
 
-# Points at which servers die, one after another: in the transaction of a report, and between its commit and the answer.
+# Points at which servers die, one after another: in a report's transaction, after computing a step, around a commit.
 DEATHS = ("report-looked-up", "report-inserted", "step-computed", "before-commit", "after-commit")
 PATIENCE = 60  # rounds, and starts of the server, within which a study of two agents must end
 

@@ -20,7 +20,7 @@ from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.simulation import phases
 from parley.text.translation import Translatable
 
-ITERATIONS = 1_000  # SciPy's default limit for trust-constr, where the authors' search stopped
+ITERATIONS = 1_000  # SciPy's default limit for trust-constr, at which the authors' search stopped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +74,9 @@ class SearchedWcpe(Wcpe):
     def search(self, state: Halvings, *, iterations: int = ITERATIONS) -> tuple[FloatArray, int, bool]:
         """Search for the fewest draws with SciPy's `trust-constr`, starting from ones.
 
-        Minimises the sum of the draws d >= 0 subject to `n + d >= t * beta(n + d)`, over the arms that are a candidate
-        of any agent. Returns the draws `(arm, agent)`, the number of iterations, and whether their limit ended the
-        search.
+        Minimises the sum of the draws d >= 0 subject to `n + d >= t * beta(n + d)`, over the arms that are
+        candidates of any agent. Returns the draws `(arm, agent)`, the number of iterations, and whether their limit
+        ended the search.
         """
         live = state.active.any(axis=-1)
         shape = (int(live.sum()), self.problem.agent_count)

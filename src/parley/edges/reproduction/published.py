@@ -32,7 +32,7 @@ class Published:
     rounds: float | None = None  # None in the second table, which has no rounds
     error_rate: float | None = None
     bound: float | None = None  # c*, in the second table only
-    instance: str = ""  # one of `REGRET_INSTANCES`, where the cost is regret; "" for the paper's instance
+    instance: str = ""  # one of `REGRET_INSTANCES`, whose cost is regret; "" for the paper's instance
 
 
 def _first(alpha: float, policy: str, rounds: float, cost: float, cost_std: float) -> Published:

@@ -84,7 +84,7 @@ class Row:
     cost_std: float
     rounds: float | None
     error_rate: float | None
-    bound: float  # c* = T* log(1 / (2.4 delta)), or the paper's own figure where it prints one; C* log T for regret
+    bound: float  # c* = T* log(1 / (2.4 delta)), or the paper's own figure if it prints one; C* log T for regret
 
     @property
     def algorithm(self) -> str:

@@ -1,8 +1,8 @@
 """RFC 3161 time stamps of a log: an outside authority confirms that a record, and all before it, existed at a time.
 
 The authority stamps the text whose hash is the record's hash. So the stamp's imprint is that hash, and any program for
-RFC 3161 can check the stamp (`docs/audit.md`). A stamp is worth only as much as its keeper is independent of the log's
-owner: a stamp that somebody else keeps reveals a log that was cut before the record, or rewritten.
+RFC 3161 can check the stamp (`docs/audit.md`). A stamp protects only if somebody other than the log's owner keeps
+a copy: the copy then reveals a log that was rewritten, or cut off before the record.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ USUAL = tuple(kind for kind in Telling if not kind.hidden)  # what every viewer 
 
 @dataclass(frozen=True, kw_only=True)
 class Cursor:
-    """A webhook's position in a study: what it has received so far."""
+    """A webhook's position in a study: the last record and the last late report that it received."""
 
     webhook: str
     study: str
@@ -68,7 +68,7 @@ def require_allowed(url: str, allowed: AllowedHosts) -> tuple[str, str, int]:
 def register(
     transaction: Transaction, *, url: str, events: Sequence[Telling], study: str | None, by: str, at: str
 ) -> tuple[str, Row[*tuple[Any, ...]]]:
-    """Add a webhook, which receives what happens from now on; returns its secret, and its row.
+    """Add a webhook for events from now on; returns its secret and its row.
 
     Nothing else ever returns the secret to a user.
     """
@@ -142,7 +142,7 @@ def claim(transaction: Transaction, row: Row[*tuple[Any, ...]], now: str) -> boo
 def cursors(transaction: Transaction, row: Row[*tuple[Any, ...]]) -> list[tuple[Cursor, int]]:
     """A webhook's position in each of its studies, and the sequence number of the last record of the study's log."""
     place = webhook_cursors.c
-    # An outer join: a study that is newer than the webhook has no cursor yet, and starts at the beginning of its log.
+    # An outer join: a study created after the webhook has no cursor yet, so its messages start with its first record.
     both = (place.study == studies_table.c.id) & (place.webhook == row.id)
     where = studies_table.outerjoin(webhook_cursors, both)
     query = select(studies_table.c.id, studies_table.c.sequence, place.sequence, place.late).select_from(where)

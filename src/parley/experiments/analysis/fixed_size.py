@@ -3,11 +3,11 @@
 Estimates are those of a live study with one phase (`parley.estimates`). Intervals are Student's with Bonferroni's
 correction: every mean and every pair of arms of every distinct question has an equal share of delta. So all statements
 are right together with probability 1 - delta, whichever of them a reader selects, even those about the best arm.
-Standard errors are Welch's: each arm of each agent has its own scale. Where a mean is skewed, an end of its interval is
+Standard errors are Welch's: each arm of each agent has its own scale. If a mean is skewed, an end of its interval is
 moved outwards, never inwards (Hall 1992, *On the removal of skewness by transformation*, J. R. Statist. Soc. B 54,
 221-228). Rates of 0/1 outcomes have the intervals of Price and Bonett (2004, *An improved confidence interval for a
-linear function of binomial proportions*, Comput. Stat. Data Anal. 45, 449-456), which do not collapse where an arm has
-no success.
+linear function of binomial proportions*, Comput. Stat. Data Anal. 45, 449-456), which do not collapse if an arm has no
+success.
 
 A covariate's slope is pooled within the arms of each agent, as in an analysis of covariance; the error of the slope is
 part of every standard error. docs/analysis.md has the formulas and the measured coverage of these intervals.
@@ -167,7 +167,7 @@ class Analysis:
         """Estimates of mixed means, or of their differences to the `reference`."""
 
         def both(values: FloatArray, sign: float = 1.0) -> FloatArray:
-            """`(arm, agent)`: values of every arm plus `sign` times those of its reference; unchanged without one."""
+            """`(arm, agent)`: values of every arm plus `sign` times those of its reference, if there is one."""
             return values if reference is None else values + sign * np.take_along_axis(values, reference[None], axis=0)
 
         value = both(self.problem.mixed(self.totals.means), -1.0)
@@ -200,7 +200,7 @@ class Analysis:
         return low, high, error
 
     def _slope_variance(self, reference: IntArray | None) -> FloatArray | float:
-        """The variance that errors of the slopes add where the covariate's means differ between arms."""
+        """The variance that errors of the slopes add if the covariate's means differ between arms."""
         if self.adjustment is None:
             return 0.0
         offset = self.adjustment.offset  # (arm, agent n)

@@ -1,1 +1,1 @@
-"""Forecasts: what a study will cost before it is launched, and how much of a running study probably remains."""
+"""Forecasts of the cost of a planned study, and of the phases that probably remain of a running study."""

@@ -1,4 +1,4 @@
-"""Comparison of a study with the designs that a statistician would consider, under the same truths; a recommendation.
+"""Comparison of a study with designs that a statistician would consider, under the same truths, and a recommendation.
 
 If the reward model has exact and normal inference, the study is simulated with both. The other designs have the same
 guarantee: every agent names an arm within the tolerance of its best, for all agents together with probability
@@ -251,7 +251,7 @@ def compare(
             found[name, place] = as_many.estimate(truth, asked)
     planner.announce("other designs")
     looks = max(2, round(float(np.mean([study.rounds.mean() for _, study in known]))))
-    # No design can be sized for a power of 1; it is replaced by the largest that this many studies can resolve.
+    # No design can be sized for a power of 1: use the largest power below 1 that this many studies can resolve.
     powers = [min(study.power, 1 - 1 / (2 * len(study.samples))) for _, study in known]
     designs = Designs.of([truth.instances(problem) for truth in truths], powers, planner.seed, looks, runs)
     return Comparison(
@@ -283,7 +283,7 @@ def _error_studies(studies: Sequence[int]) -> int:
 
 
 def inferences(planner: Planner, problem: Problem) -> tuple[str, dict[str, Problem]]:
-    """The name of the study's inference, and by name the problem with each other inference that its policy supports.
+    """The name of the study's inference, and the problem with every other inference that its policy supports, by name.
 
     Without a choice of inference, the name is the policy's.
     """
@@ -403,7 +403,7 @@ KN = Translatable("KN, fully sequential")
 def _figures(
     instances: Sequence[Instance], runs: Sequence[Selection], per_cell: int | None = None, most: int | None = None
 ) -> DesignSize:
-    """Summarize the runs under each truth; `most` is the largest possible size, by default the largest of any run."""
+    """Summarize the runs of all truths; `most` is the largest possible size, by default the largest of any run."""
     samples = np.concatenate([found.samples for found in runs]).astype(np.float64)
     power = np.concatenate([found.power(one) for found, one in zip(runs, instances, strict=True)])
     wrong = np.concatenate([found.bad(one) for found, one in zip(runs, instances, strict=True)])

@@ -94,7 +94,7 @@ def simulate_rest(
     """Simulate the remaining phases of a study many times, from a state that has data.
 
     `frozen` agents make no more draws. `between (arm, agent)` is the number of people already assigned to the next
-    phase. The simulation stops after `seconds`; continuations that are then unfinished count as such.
+    phase. The simulation stops after `seconds`; continuations that have not ended by then count as unfinished.
 
     >>> from parley.policies import make_policy
     >>> from parley.problem import Problem
@@ -193,7 +193,7 @@ def _shrunk(
 ) -> FloatArray:
     """`(count, arm, agent)`: effects drawn given their estimates, with a normal prior around 0.
 
-    Every draw first draws the width of the prior, in proportion to its likelihood.
+    Each draw has its own width of the prior, drawn in proportion to the width's likelihood.
     """
     typical = float(np.median(errors))
     most = max(10 * typical, 3 * float(np.abs(found).max()))
@@ -243,8 +243,8 @@ def bound_at_estimates(policy: Policy, state: State) -> FloatArray | None:
 
 
 LARGEST_ESTIMATE = 12_000  # largest arms x agents that can be simulated during a request
-LARGEST_WARNING = 1_500  # the same for a search over budgets
-ESTIMATE_WORK, FORECAST_WORK = 8_000, 40_000  # about arms x agents x simulated studies per request
+LARGEST_WARNING = 1_500  # largest arms x agents for which a request can search over budgets
+ESTIMATE_WORK, FORECAST_WORK = 8_000, 40_000  # approximate number of arms x agents x simulated studies per request
 FORECAST_SECONDS, SEARCH_SECONDS = 120.0, 20.0  # time limits
 FEWEST_STUDIES, MOST_STUDIES = 50, 400  # simulated studies for each budget of a search
 
@@ -294,7 +294,7 @@ def budget_for_power(
     *,
     seconds: float = SEARCH_SECONDS,
 ) -> dict[str, Any]:
-    """Find the smallest `max_samples` with a wanted power during a request, or a `reason` why there is no answer.
+    """Find the smallest `max_samples` with a wanted power, or a `reason` why there is none; fast enough for a request.
 
     The default gap is the smallest of the usual gaps, which needs the largest budget; a gap of 0 means that all arms
     tie. To take only seconds, the search simulates fewer studies than `parley plan --power`, and it returns the Monte
@@ -335,7 +335,7 @@ def budget_for_power(
 def apportioned(total: float, spent: IntArray, means: FloatArray) -> IntArray:
     """`(agent,)`: integer draws per agent that sum to a forecast total, with at least the draws already `spent`.
 
-    The total is a median, which neither medians nor means per agent would sum to. So the remaining draws are divided in
+    Neither medians nor means per agent would sum to the total, which is a median. So the remaining draws are divided in
     proportion to the mean remaining draws of each agent.
 
     >>> apportioned(410.4, np.array([100, 50, 30]), np.array([300.0, 200.0, 92.0])).tolist()

@@ -19,7 +19,7 @@ from parley.policies import make_policy
 from parley.problem import FloatArray, Instance, Problem
 from parley.simulation.guarded import simulate_guarded
 
-MARGINS = (0.0, 1.0, 2.0, 4.0)  # harms to simulate
+MARGINS = (0.0, 1.0, 2.0, 4.0)  # sizes of harm to simulate
 MOST_STUDIES = 400
 NOTHING: Mapping[str, FloatArray] = MappingProxyType({})
 
@@ -28,8 +28,8 @@ NOTHING: Mapping[str, FloatArray] = MappingProxyType({})
 class HarmChance:
     """The forecast of a guardrail for one harmful arm and one size of the harm.
 
-    With a margin, all arms but the control harm by the given number of margins more than the control. With a limit,
-    only the one arm harms, by the given number of steps.
+    With a margin, every arm but the control is worse than the control by the given number of margins. With a limit,
+    only one arm is harmful, by the given number of steps.
     """
 
     guardrail: str
@@ -49,8 +49,9 @@ def harm_chances(
 ) -> list[HarmChance]:
     """Forecast every guardrail under the first truth of a scenario; impossible harms are skipped.
 
-    `stated` are true means of outcomes, `(arm, agent)`. They give the control's mean; without them it is the model's
-    usual mean. The list is empty if the truth has a covariate or past rows, which guarded simulations do not support.
+    `stated` are true means of outcomes, `(arm, agent)`. They give the control's mean; without them, the control has
+    the model's usual mean. The list is empty if the truth has a covariate or past rows, which guarded simulations do
+    not support.
     """
     guarded = [outcome for outcome in problem.outcomes if outcome.margin or outcome.limit is not None]
     truth = scenario.instances(problem)[0]
@@ -87,7 +88,7 @@ def harm_chances(
 
 
 def _harmed(truth: Instance, outcome: Outcome, margins: float, stated: Mapping[str, FloatArray]) -> Instance | None:
-    """The truth in which arms harm one `outcome` by `margins`, with no harm to others; None if a mean is impossible."""
+    """The truth with a harm of `margins` in one `outcome` and none in the others; None if a mean is impossible."""
     problem = truth.problem
     at_control = np.array([name == problem.control for name in problem.arms])[:, None]
     first = np.arange(problem.arm_count)[:, None] == int(np.argmin(at_control))

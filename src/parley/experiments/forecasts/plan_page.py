@@ -232,7 +232,7 @@ def shapes_table(title: str, problem: Problem, history: History) -> Table:
 
 
 def harms_table(title: str, found: Sequence[HarmChance]) -> Table:
-    """How likely guardrails raise an alarm about an arm or clear it, one row per harm."""
+    """The probabilities that guardrails raise an alarm about an arm, or clear it; one row per size of harm."""
     rows = [
         (
             one.guardrail,
@@ -257,7 +257,7 @@ def largest_fixed_size(found: Sequence[Characteristic]) -> str:
 
 
 def trade_off_table(title: str, timed: Logistics) -> Table:
-    """Days and money of a study by what a day is worth, from the cheapest study to the fastest."""
+    """Days and money of a study by the value of a day, from the cheapest study to the fastest."""
     rows = []
     for point in timed.trade_off:
         costs = point.study.summary()
@@ -375,7 +375,7 @@ def plan_figure(plan: CostPlan, *, theme: str = "light") -> Figure:
 
 
 def operating_figure(found: Sequence[Characteristic], *, theme: str = "light") -> Figure:
-    """Plot for every truth the power and wrong answers, and the samples beside a fixed size and every agent alone."""
+    """Plot power, wrong answers and samples by truth; samples also of a fixed size and of every agent alone."""
     places, names = np.arange(len(found)), [translated(one.study.scenario) for one in found]
     with canvas(theme, 11, 2.7 + 0.36 * len(found)) as (figure, style):
         power, cost = figure.subplots(1, 2, width_ratios=(1, 1.35), sharey=True)

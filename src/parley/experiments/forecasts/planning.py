@@ -1,4 +1,4 @@
-"""Forecasts of a study's cost before it is launched, by simulation of plausible truths.
+"""Forecasts of the cost of a study that is not launched yet, by simulation of plausible truths.
 
 If the study states rates, the forecast includes a calendar of when every site draws, and a trade-off of days against
 money: the same study planned with higher and higher values of a day, as a curve to choose from.
@@ -26,7 +26,7 @@ from parley.weight_map import stated_alone
 
 DELTAS = (0.1, 0.05, 0.01, 0.001)
 RHOS = (0.5, 0.05, 0.005)
-CAP = 100  # studies alone stop at this multiple of the largest study together; their cost is a lower bound
+CAP = 100  # studies alone stop at this multiple of the largest study together; their costs are then lower bounds
 MOST_PHASES = 60  # of the calendar
 STEPS = (0.1, 0.5, 2.0, 8.0, 50.0)  # values of a day to try, as multiples of the cheapest study's cost per day
 
@@ -122,7 +122,7 @@ class ScenarioCost:
 
 @dataclass(frozen=True, kw_only=True)
 class Planner:
-    """How studies are simulated for a forecast: by which policy, how often, and from which seed."""
+    """Simulates studies for a forecast, with one policy, a number of replications and a seed."""
 
     policy: str
     options: Mapping[str, Any]
@@ -205,10 +205,10 @@ class _Claims:
             self.proven[members[out]] = statuses[:, self.control] == ArmStatus.RULED_OUT.value
 
     def judged(self, instances: Sequence[Instance]) -> tuple[BoolArray, BoolArray]:
-        """Whether superiority was proven where it is true, and where it is false; `(study,)` each.
+        """Whether superiority was rightly proven, and whether it was falsely proven; `(study,)` each.
 
-        The first is true if superiority was proven for every agent with an arm better than the control, the second if
-        superiority was proven for an agent without such an arm.
+        The first is true if superiority was proven for every agent with an arm better than the control, and there is
+        such an agent. The second is true if superiority was proven for an agent without such an arm.
         """
         better = np.stack([~instance.best[self.control] for instance in instances])[:, None]
         proven = self.proven[self.seen].reshape(len(instances), -1, self.proven.shape[1])
@@ -313,7 +313,7 @@ def _noises(problem: Problem) -> Sequence[float | None]:
 
 
 def _levels(problem: Problem) -> tuple[str, Sequence[float]]:
-    """What to vary besides the weights, with its values: the horizon if there is one, else delta."""
+    """The setting to vary besides the weights, with its values: the horizon if there is one, else delta."""
     if isinstance(problem.horizon, int):
         return "horizon", [max(problem.horizon // 10, 1), problem.horizon, 10 * problem.horizon]
     return "delta", DELTAS

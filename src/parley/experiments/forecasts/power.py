@@ -161,7 +161,8 @@ def budget_warning(
     budget = " and ".join(f"{key} = {value}" for key, value in stated.items() if value is not None)
     powers = "; ".join(f"{study.power_text} under {truth.name}" for truth, study in weak)
     planner = replace(planner, versus_control=False)
-    # Of the truths with a common gap, only the one with the smallest gap is searched, since it needs most.
+    # Of the truths with a common gap, only the one with the smallest gap is searched, since it needs the largest
+    # budget.
     gaps = [truth for truth, _ in weak if len(truth.means) == 1]
     hardest = [truth for truth, _ in weak if len(truth.means) > 1]
     hardest += sorted(gaps, key=lambda truth: truth.instances(problem)[0].smallest_gap)[:1]
@@ -198,15 +199,15 @@ class Characteristic:
     alone: ScenarioCost  # the study with every agent alone
     fixed: DesignSize | None  # the fixed size with the study's power under this truth; None if no size has it
     sequential: DesignSize | None  # the same for a design with O'Brien and Fleming's looks
-    bechhofer: int | None  # samples of Bechhofer's fixed size, the same for any truth; None where it does not apply
+    bechhofer: int | None  # samples of Bechhofer's fixed size, the same for any truth; None if it does not apply
     budgets: Sequence[BudgetPoint]  # ascending; they include the study's own budget, if it has one
 
 
 def operating_scenarios(problem: Problem, gaps: Sequence[float]) -> dict[float | None, Scenario]:
     """The truths for operating characteristics, by gap: every arm outside the top N is worse by exactly that gap.
 
-    The gaps are `gaps`, and the tolerance and twice the tolerance if there is one. If a study can end with a tie, the
-    truth in which all arms tie is included, with gap 0.
+    The gaps are `gaps` and, if there is a tolerance, the tolerance and twice the tolerance. If a study can end with a
+    tie, the truth in which all arms tie is included, with gap 0.
 
     >>> problem = Problem(arms=3, weights=[[1.0]], tolerance=0.1)
     >>> {gap: truth.name for gap, truth in operating_scenarios(problem, [0.4]).items()}

@@ -2,8 +2,9 @@
 
 All have the guarantee of a study: every agent names an arm within the tolerance of its best, for all agents together
 with probability 1 - delta. Bechhofer (Annals of Mathematical Statistics 25, 1954) makes a fixed number of draws
-everywhere. KN (Kim and Nelson, ACM TOMACS 11, 2001) looks after every draw and drops arms that fall behind a line that
-closes. A multi-arm multi-stage trial has a few looks, which share the level by Lan and DeMets (Biometrika 70, 1983).
+everywhere. KN (Kim and Nelson, ACM TOMACS 11, 2001) looks after every draw and drops arms that are behind another arm
+by more than a line that falls to 0. A multi-arm multi-stage trial has a few looks, which share the level by Lan and
+DeMets (Biometrika 70, 1983).
 
 These procedures answer a single question. For several agents, each agent's question is answered from its own mix of the
 same draws, at delta over the number of questions (Bonferroni); a cell is drawn while an agent that weighs it still
@@ -234,7 +235,7 @@ def kn(
 
 
 def _needed(problem: Problem, alive: BoolArray, open_: BoolArray) -> IntArray:
-    """`(run,)`: the number of cells to draw: cells of a remaining arm of an undecided agent that weighs them."""
+    """`(run,)`: the number of cells to draw: those whose arm remains for an undecided agent with weight on the site."""
     wanted = (alive & open_[:, None]).astype(np.float64) @ (problem.weights > 0).T.astype(np.float64)
     return np.asarray((wanted > 0).sum(axis=(1, 2)))
 

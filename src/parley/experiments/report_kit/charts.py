@@ -114,7 +114,7 @@ def theme_named(name: str) -> Theme:
 
 @contextmanager
 def canvas(theme: str, width: float, height: float) -> Iterator[tuple[Figure, Theme]]:
-    """A context with an empty figure of this size in inches, and its theme, in which to draw.
+    """A context that yields an empty figure of this size in inches, and its theme.
 
     >>> with canvas("dark", 6, 4) as (figure, style):
     ...     line = figure.subplots().plot([1, 2], color=style.colour(0))

@@ -107,7 +107,7 @@ def forest_chart(
 
 
 def _captions(to: str | None, within: float, *, rates: bool, harm: bool) -> list[str]:
-    """What the axis measures and what is shaded: one line, or two if one would be wider than the picture."""
+    """The captions of the axis and the shading: one line, or two if one would be wider than the picture."""
     what = gettext("mixed mean") if to is None else gettext("difference from %(arm)s", arm=clipped(to, 24))
     what += gettext(", in points") if rates and to is not None else ""
     shaded = ""

@@ -1,4 +1,4 @@
-"""Figures of a sweep, for a paper: curves and boxes made from its summary, and matplotlib figures made from these."""
+"""Figures of a sweep, for a paper: curves and boxes made from its results, and matplotlib figures made from these."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -129,7 +129,7 @@ def _mean_curve(label: str, group: pd.DataFrame, x: str, y: str) -> Curve:
 def boxes(results: Results, x: str | None) -> list[Boxes]:
     """The costs of every policy, grouped by the values of the axis `x`, or in one group if `x` is None.
 
-    The list is empty if rows are cells, since replications are needed.
+    The list is empty if the results have one row per cell, since boxes need all replications.
     """
     if not results.per_replication:
         return []

@@ -270,7 +270,7 @@ def _comparison(results: Results, level: float) -> dict[str, Any] | None:
 
 
 def _times(saving: float) -> str:
-    """A ratio of mean costs in words, "less" or "more", so that its number is never below 1.
+    """A ratio of mean costs in words, as "less" or "more", with a number that is never below 1.
 
     >>> _times(3.2), _times(0.8)
     ('3.20 x less', '1.25 x more')

@@ -43,7 +43,7 @@ class Stored:
     rows: pa.Table
     specification: dict[str, Any]
     draws: list[list[float]]  # (arm, agent): mean draws
-    lower_bound: float | None  # as in `CellResult`, like the next
+    lower_bound: float | None  # both bounds are those of `CellResult`
     isolated_bound: float | None
     seconds: float  # computing time
 
@@ -164,7 +164,7 @@ def _write(path: Path, table: pa.Table) -> None:
 
 
 def _plain(document: Any) -> Any:
-    """Convert a document to what JSON would read back, so that it compares equal to a manifest; the order is kept."""
+    """Convert a document to the values that JSON would read back, for comparison with a manifest; keeps the order."""
     return json.loads(json.dumps(document))
 
 
@@ -211,7 +211,7 @@ def _table(cell: Cell, result: CellResult, rows: str) -> pa.Table:
     }
     count = len(measured["cost"])
     constant = {name: pa.array([value] * count) for name, value in (before | after).items()}
-    constant["lower_bound"] = pa.array([result.lower_bound] * count, type=pa.float64())  # also where all are None
+    constant["lower_bound"] = pa.array([result.lower_bound] * count, type=pa.float64())  # also if all are None
     arrays = constant | {name: pa.array(values) for name, values in measured.items()}
     return pa.table({name: arrays[name] for name in (*before, *measured, *after)})
 

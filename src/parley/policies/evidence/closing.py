@@ -95,9 +95,9 @@ def closing(
     error = np.sqrt(variance[..., :, None, :] + variance[..., None, :, :])
     firm = problem.max_rounds is not None
     need = np.maximum(u + (SURE_AT_LAST if firm else SURE), LEAST_NEED)
-    # The number of contenders is chosen by `safe`, so that no arm is left out for a gap that may be luck. The
-    # draws of other arms are planned by `likely`, the gaps as estimated, unless no further round could make up for too
-    # few draws.
+    # The number of contenders is chosen by `safe`, so that no arm is left out because of a gap that may be
+    # luck. The draws of other arms are planned by `likely`, the gaps as estimated, unless no further round could make
+    # up for too few draws.
     safe = np.where(missing, np.square(np.maximum(gap - DOUBT * error, tolerance) / need), np.inf)
     likely = safe if firm else np.where(missing, np.square(np.maximum(gap, tolerance) / need), np.inf)
     # A single contender has no cycle to close: the leader must beat every other arm by its gap.
@@ -130,8 +130,8 @@ def closing(
 def _leader_alone(variances: FloatArray, missing: BoolArray) -> FloatArray:
     """`(..., 1, agent)`: the least information, summed over arms, with which the leader should beat all other arms.
 
-    `variances (..., arm, agent)` are those at which the leader's contrast with an arm wins. Only the arms in `missing`
-    have not yet lost to the leader.
+    `variances (..., arm, agent)` are those at which the leader should win its contrast with each arm. Only the arms in
+    `missing` have not yet lost to the leader.
     """
     hardest = np.where(missing, variances, np.inf).min(axis=-2, keepdims=True)
     hardest = np.where(np.isfinite(hardest), hardest, 1.0)
@@ -153,6 +153,7 @@ def largest_mean(weights: FloatArray, among: BoolArray) -> FloatArray:
     """`(..., agent)`: the largest mean weight of a cycle through the arms `among` (Karp 1978); -inf without a cycle.
 
     `weights (..., arm, arm, agent)` belong to edges from the first arm to the second; -inf means no edge.
+    With more than `MOST_CONTENDERS` arms, the result is the largest weight, an upper bound on the mean.
 
     >>> w = np.array([[-np.inf, 3.0, 0.0], [1.0, -np.inf, 2.0], [2.5, 0.0, -np.inf]])[..., None]
     >>> largest_mean(w, np.ones((3, 1), dtype=bool)).tolist()  # 0 -> 1 -> 2 -> 0

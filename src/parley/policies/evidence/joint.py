@@ -3,7 +3,7 @@
 A joint answer v names a set of N arms for every agent, and exactly one joint answer is true. Testing each v as a whole
 therefore needs no union over agents. The first phase gives every arm a *share*; with E_m the wealth of v's set for
 agent m and p_m the share of that set, v is rejected when W(v) = sum_m p_m E_m / sum_m p_m reaches 1 / delta. A leader's
-set may have next to no wealth, so the slot of a loser must win the shares of the other agents' leaders too.
+set may have next to no wealth, so the slot of a loser must make up for the shares of the other agents' leaders too.
 docs/evidence-racing.md has the rule and the proof.
 """
 
@@ -16,7 +16,7 @@ from parley.policies.evidence.wealth import LOWEST, Wealth, scores
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
 STEEPNESS = 0.7  # exponent of the shares: 0 is the union bound; larger values trust the first phase's leaders more
-LEAST_CHANCE = 1e-3  # least chance of an arm to be a loser after the first phase, and not to be one
+LEAST_CHANCE = 1e-3  # least probability, after the first phase, that an arm loses, and that it does not
 ROUNDING = 1e-9  # bets aim this far beyond the line, since the line is computed from rounded sums
 
 
@@ -33,8 +33,8 @@ class Joint:
         """Return the lines that slots' bets aim at and the lines that slots need, `(..., 1, arm, agent)` each.
 
         Given the present leaders, a slot of arm k needs log(1 / delta) + log(1 + shares of the other agents' leaders /
-        share of k). Bets aim higher, the more so the likelier a change of leaders is: an arm that may become leader has
-        a larger share.
+        share of k). Bets aim higher, and more so if a change of leaders is likely: an arm that may become leader has a
+        larger share.
 
         `variances` are those of mixed means from all draws so far. The leaders of `stuck (..., agent)` may never win,
         so for such an agent the largest remaining share counts instead.
@@ -82,7 +82,7 @@ class Joint:
         return np.asarray(np.where(np.where(others, state.active, led), shares, 0.0).max(axis=-2))
 
     def beyond(self, state: Wealth) -> FloatArray:
-        """`(..., arm, agent)`: the evidence against an arm minus the evidence that rules it out.
+        """`(..., arm, agent)`: the evidence against an arm minus the evidence needed to rule it out.
 
         At 0 or more, every joint answer that contains the arm is rejected, whatever the other agents' arms are.
         """
@@ -127,8 +127,8 @@ def log_shares(mixed: FloatArray, variances: FloatArray, top: int, new: BoolArra
     """`(..., arm, agent)`: the log, up to a constant, of every arm's share in joint answers, set by the first phase.
 
     A wrong joint answer is most likely wrong for the agent whose arm has the worst estimate, so bets on that agent get
-    the largest share of the joint answer's wealth. The first phase has no data about a `new` arm: each new arm is taken
-    to be as likely to win as all other arms together.
+    the largest share of the joint answer's wealth. The first phase has no data about a `new` arm: each new arm is
+    assumed to be as likely to win as all other arms together.
 
     >>> log_shares(np.array([[0.5], [0.4], [0.0]]), np.full((3, 1), 0.01), 1).round(2).ravel().tolist()
     [-0.81, 0.81, 4.83]

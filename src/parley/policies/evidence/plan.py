@@ -102,7 +102,7 @@ def first_draws(problem: Problem, precision: float, line: float, *, together: bo
     The first phase informs the plan and is usually not evidence. It gives mixed means a standard error of about
     `precision` gaps, or less in longer studies or if agents answer `together`. It stays small compared with the study:
     at most about a fortieth of what a tie takes if there is a tolerance (a tenth of the closing look if the study is
-    closed), at most a tenth of a stated budget, and little where rewards vary by more than `largest_gap`.
+    closed), at most a tenth of a stated budget, and smaller if rewards vary by more than `largest_gap`.
     """
     variance, gap = problem.noise.first_sizes(problem.largest_gap, _first_gap(problem))
     common, own = (variance, None) if isinstance(variance, float) else (1.0, variance)
@@ -181,7 +181,7 @@ def is_closed(problem: Problem) -> bool:
 
 
 def closing_size(problem: Problem, line: float) -> tuple[float, float]:
-    """Size a single look that closes the study if every pair has an equal share of the error probability.
+    """Find the size of one look that closes the study if every pair has an equal share of the error probability.
 
     Returns the cost of the look and the normal quantile of such a share.
     """
@@ -213,7 +213,7 @@ def further_draws(
 ) -> IntArray:
     """`(batch, arm, agent)`: the draws to plan for the next phase. All arrays have a single batch axis.
 
-    Gaps are taken as sqrt(estimate^2 + (optimism * error)^2), so that a near-tie by chance needs only a moderate phase.
+    Plans assume gaps of sqrt(estimate^2 + (optimism * error)^2), so a near-tie by chance needs only a moderate phase.
     Each contrast has a safety margin of sqrt(2 log(caution / q)) standard deviations, where q is its share of the cost:
     cheap contrasts are almost sure to end, and only expensive contrasts take a risk. Shares and margins depend on each
     other, so there are three solves, each starting from the multipliers of the previous solve.
@@ -226,7 +226,7 @@ def further_draws(
     cost_model = CostModel.of(problem)
     counts = past.counts
     accuracies = (*ACCURACIES[:-1], ACCURACIES[-1] * temper.longer**2)
-    # The last round is stated, so no later phase can repair an optimistic plan: gaps are taken as smaller instead.
+    # The last round is stated, so no later phase can repair an optimistic plan: it assumes smaller gaps instead.
     if problem.tolerance and problem.max_rounds is not None and closing is None:
         temper = replace(temper, optimism=0.0, caution=FIRM_CAUTION)
         sure = np.maximum(contrasts.gap - contrasts.error, LEAST_GAP * problem.tolerance)
@@ -258,7 +258,7 @@ def further_draws(
 
 
 def whole_cells(problem: Problem, contrasts: Contrasts, draws: FloatArray) -> IntArray:
-    """`(batch, arm, agent)`: integer draws with which the reward model's bets win what real-valued `draws` would."""
+    """`(batch, arm, agent)`: integer draws with which bets win as much as planned for real-valued `draws`."""
     hardest = np.where(contrasts.losing, contrasts.missing, 0.0).max(axis=(-3, -2, -1))
     stake = np.maximum(problem.noise.stake(hardest, np.full(hardest.shape, FIRST_MARGIN)), LEAST_STAKE)
     return problem.noise.enough_draws(draws, stake).astype(np.int64)
@@ -320,7 +320,7 @@ def cheapest(
 def with_closing(
     problem: Problem, contrasts: Contrasts, rows: FloatArray, closing: Closing, variance: float
 ) -> tuple[IntArray, FloatArray]:
-    """Add a slot to opponents and rows in which agents with several contenders plan to close their questions.
+    """Add to opponents and rows a slot in which agents with several contenders plan to close their questions.
 
     In this slot every arm is its own opponent, so an arm's row bounds twice the variance of its mean. For agents with
     several contenders, these rows replace all others.
@@ -387,7 +387,7 @@ def enlarged(draws: FloatArray, variances: FloatArray | float, noise: float) -> 
 
 
 def worth_the_noise(problem: Problem, draws: FloatArray, past: Totals) -> FloatArray:
-    """`(batch,)`: factor on a phase with which its mean cell has no more privacy noise than sampling variance."""
+    """`(batch,)`: the least factor on a phase that keeps its mean cell's privacy noise within sampling variance."""
     drawn = draws > 0
     hidden = np.where(drawn, problem.noise_variance / problem.noise.cell_variances(past), 0.0)
     return np.asarray(hidden.sum(axis=(-2, -1)) / np.maximum(draws.sum(axis=(-2, -1)), 1e-9))
@@ -406,7 +406,7 @@ def tangent(problem: Problem, variances: FloatArray, draws: FloatArray) -> tuple
 
 
 def _rows(problem: Problem, contrasts: Contrasts, temper: Temper, margin: FloatArray, variance: float) -> FloatArray:
-    """The target variance of every losing contrast, over the `variance` of a reward; inf for all other contrasts."""
+    """The target variance of every losing contrast, divided by the reward's `variance`; inf for all other contrasts."""
     losing = contrasts.losing
     gaps = np.square(np.maximum(contrasts.gap, 0.0)) + np.square(temper.optimism * contrasts.error)
     stakes = problem.noise.stake(contrasts.missing[losing], margin[losing])
@@ -441,6 +441,6 @@ def affordable_rounds(problem: Problem, line: float, gap_scale: float) -> int:
     else:
         spent, a_round = float(cost_model.spent(first)), cost_model.pace.day_cost * overhead
     stake = float(problem.noise.stake(np.array([line]), np.array([FIRST_MARGIN]))[0])
-    variance = 2 * precision**2 * math.sqrt(math.log(30) / line)  # of a contrast after phase 1, over largest^2
+    variance = 2 * precision**2 * math.sqrt(math.log(30) / line)  # of a contrast after phase 1, over largest_gap^2
     study = spent * (1 + variance * stake**2 / gap_scale**2)
     return min(TRADE, key=lambda rounds: study * TRADE[rounds][0] + a_round * TRADE[rounds][1])

@@ -5,12 +5,12 @@ Before a phase, N *opponents* are fixed for every arm k of agent m, each with a 
 arms (`wealth`) and rejects these sets when it reaches the line M / delta. When all sets that contain k are rejected, k
 is ruled out.
 
-Why this is sound: take the set that is the true top N of agent m. Every bet against it is that an arm outside beats an
-arm inside, so given the past and the counts, its expected payoff is at most 1. The wealth against the set is therefore
-a nonnegative supermartingale from 1, and by Ville's inequality ever reaches M / delta with probability at most
-delta / M. Over all agents this adds up to delta; phases, arms and counts cost nothing extra. Joint answers avoid even
-the factor M (`joint`). `docs/evidence-racing.md` has the proof. The error probability of the whole answer is at most
-delta whatever the options, which only trade samples for rounds.
+Why this is sound: take the set that is the true top N of agent m. Every bet against it says that an arm outside beats
+an arm inside, so given the past and the counts, its expected payoff is at most 1. The wealth against the set is
+therefore a nonnegative supermartingale from 1, and by Ville's inequality ever reaches M / delta with probability at
+most delta / M. Over all agents this adds up to delta; phases, arms and counts cost nothing extra. Joint answers avoid
+even the factor M (`joint`). `docs/evidence-racing.md` has the proof. The error probability of the whole answer is at
+most delta whatever the options, which only trade samples for rounds.
 """
 
 import math
@@ -52,7 +52,7 @@ class EvidenceRacing(Elimination):
     `growth`: the largest factor by which a phase multiplies the samples spent so far.
     `smallest_growth`: the smallest factor by which a phase multiplies the samples spent so far; 1.03 by default, less
     in long studies.
-    `optimism`: plan as if gaps were this many standard errors larger than estimated (added in squares).
+    `optimism`: plan as if gaps were this many standard errors larger than estimated (added in quadrature).
     `caution`: what saving a round is worth; a larger value makes phases larger and rounds fewer.
     `gap_scale`: a gap you expect, as a share of `largest_gap`; tunes the bounds on gaps and the default of `rounds`.
     """
@@ -147,7 +147,7 @@ class EvidenceRacing(Elimination):
 
     @property
     def together(self) -> bool:
-        """Whether all agents give one joint answer, so that no union bound over agents is paid (`_joint_lines`).
+        """Whether all agents give one joint answer, so that no union bound over agents is needed (`_joint_lines`).
 
         False with a tolerance: each agent may then have several right answers, so there is no single true joint answer.
         """
@@ -157,7 +157,7 @@ class EvidenceRacing(Elimination):
 
     @property
     def line(self) -> float:
-        """The log wealth that every slot needs (with a tolerance, every pair): log(M / delta); jointly log(1 / delta).
+        """The log wealth that every slot (or pair, with a tolerance) needs: log(M / delta), or log(1 / delta) if joint.
 
         Agents with the same weights have the same evidence and err together, so M counts distinct columns of weights.
         Finer weight steps (`weight_refine`) do not count: a share of delta is reserved for all of them together, and
@@ -167,7 +167,7 @@ class EvidenceRacing(Elimination):
 
     @property
     def _study_line(self) -> float:
-        """Roughly the log wealth that slots need in the end, from which the size of the study is guessed."""
+        """Roughly the log wealth that slots need in the end, from which the size of the study is estimated."""
         return self.line + (self._log_questions if self.together else 0.0)
 
     @property
@@ -431,10 +431,10 @@ class EvidenceRacing(Elimination):
     def weigh(self, state: Wealth, fresh: Totals, contrasts: Contrasts) -> Wealth:
         """Settle the bets of a phase, which `contrasts` fixed before the phase. Subclasses may add to the result."""
         phase = self.phase(state, fresh)
-        y, v, drawn = phase.contrasts(contrasts.opponents)  # where a side was not drawn, the payoff is 1
+        y, v, drawn = phase.contrasts(contrasts.opponents)  # if a side was not drawn, the payoff is 1
         stuck = np.asarray((contrasts.losing & ~drawn).any(axis=(-3, -2)))
-        # An agent whose draws did not come must not hold up all other agents: for this phase it counts as stuck. Which
-        # cells were drawn does not depend on their rewards, so lines may still depend on it.
+        # An agent whose draws did not arrive must not hold up all other agents: for this phase it counts as stuck.
+        # Lines may depend on which cells were drawn, since that does not depend on their rewards.
         if self.together and stuck.any():
             contrasts = self._contrasts(state, stuck)
         if isinstance(state, Pairs):
@@ -443,8 +443,9 @@ class EvidenceRacing(Elimination):
         else:
             wealth = paid(self.problem, phase, contrasts, contrasts.live & drawn, self.line)
         # The bound on the gap: one of the N opponents is no better than the N-th best arm, so the smallest contrast
-        # with the largest variance can only understate the gap to it. It is updated even after the arm is ruled out.
-        # With a tolerance it holds for true top arms too: one of their opponents is no better than they are.
+        # with the largest variance can only understate the gap to that arm. The bound is updated even after the arm is
+        # ruled out. With a tolerance it holds for true top arms too: one of their opponents is no better than they
+        # are.
         asked = self.problem.arm_count - (0 if self.problem.tolerance else self.problem.top)
         bounded = PhaseContrasts(
             contrast=y,
@@ -473,8 +474,8 @@ class EvidenceRacing(Elimination):
     def racing(self, state: State) -> BoolArray:
         """`(..., 1, arm, agent)`: whether the slots of an arm bet.
 
-        Once an arm is out or its agent is decided, its wealth and opponents no longer change, since the certificate
-        reports them.
+        Once an arm is ruled out or its agent has an answer, the arm's wealth and opponents no longer change, since the
+        certificate reports them.
         """
         undecided = state.active.sum(axis=-2, keepdims=True) > self.problem.top
         return np.asarray(self._betting(state) & state.active & undecided)[..., None, :, :]
@@ -526,8 +527,8 @@ class EvidenceRacing(Elimination):
     def _shown(self, state: Wealth) -> FloatArray:
         """`(..., arm, agent)`: the evidence against an arm, for people to read.
 
-        With joint answers, it is the evidence against the joint answer of this arm and the other agents' leaders: all
-        losers of a settled agent have reached the line. The score of an arm that is out is never below the line.
+        With joint answers, it is the evidence against the joint answer of this arm and the other agents' leaders, so
+        all losers of a settled agent have reached the line. The score of a dropped arm is never below the line.
         """
         if not self.together:
             return scores(state)
@@ -536,7 +537,7 @@ class EvidenceRacing(Elimination):
         return np.where(state.active, score, np.maximum(score, self.line))
 
     def set_aside(self, state: State, case: Explanation) -> BoolArray:
-        """With a tolerance: all dropped arms except those that a bound on the gap proves worse."""
+        """Arms set aside: with a tolerance, all dropped arms except those that a bound on the gap proves worse."""
         if not isinstance(state, Pairs):
             return super().set_aside(state, case)
         return tolerance.set_aside(state)

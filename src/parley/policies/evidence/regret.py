@@ -46,7 +46,7 @@ TIME_GROWTH = {4: 20.0, 5: 20.0, 6: 15.0, 7: 10.0, 8: 10.0}
 ACCURACIES = (0.05, 0.05)  # relative gaps of the solves, each of which starts from the previous solution
 LEADER_COST = 2.0  # factor on the expected loss of a leader's draw, as leaders are played for long phases
 SURPRISE = 1.25  # gaps are assumed smaller by this factor, since a wrong leader would be played for a long time
-RARE = 2.0  # squared ranges, over a cell's draws, by which the variance of its rewards may be underestimated
+RARE = 2.0  # a cell's variance may be underestimated by this many squared ranges, divided by its draws
 LEAST_COST = 1e-4  # assumed cost of a draw without regret, relative to the most expensive draw
 # `planned_line`: its first stake, its number of steps, and the margin of stakes in standard deviations.
 FIRST_STAKE, STAKE_STEPS, PLANNED_MARGIN = 4.0, 4, 0.5
@@ -142,9 +142,9 @@ class EvidenceRegret(Playing, EvidenceRacing):
         return np.asarray(self.worth * self.remaining(state.counts)[..., None, None, :] * excess)
 
     def contrasts(self, state: Wealth) -> Contrasts:
-        """As in `evidence`, but bets against an arm go on until it is ruled out.
+        """The contrasts of `evidence`, except that bets against an arm go on until it is ruled out.
 
-        They go on even after the arm has reached an earlier, lower line.
+        Bets go on even after the arm has reached an earlier, lower line.
         """
         usual = super().contrasts(state)
         undecided = state.active.sum(axis=-2, keepdims=True) > 1
@@ -152,7 +152,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
         return replace(usual, live=live, losing=live & ~self.leaders(state)[..., None, :, :])
 
     def _stakes_of_error(self, state: State) -> FloatArray:
-        """`(...)`: (T - t) sqrt(2 log T) / eps, the factor on sqrt(V) in the line.
+        """`(...)`: w = (T - t) sqrt(2 log T) / eps, by which lines are log(w sqrt(V)).
 
         T is the horizon and t the draws so far. eps is what wrong answers may cost an agent: a share of what exploring
         has cost, so that both costs stay in proportion.
@@ -236,7 +236,7 @@ def draw_costs(problem: Problem, state: State) -> Costs:
     """Estimate the costs of draws.
 
     A draw costs the arm's estimated gap to the leader; for candidates, the standard error of the gap is added in
-    squares.
+    quadrature.
 
     A draw of the leader costs its expected loss to candidates that may be better: the sum over candidates of E max(gap,
     0), with the gap normal around its estimate. This expected loss is added to the cost of all other arms too, and so
@@ -296,14 +296,14 @@ def exploration(
     """Plan a phase: the draws to explore, `(batch, arm, agent)`, and its length in draws per agent, `(batch,)`.
 
     The leader's own draws are part of the cheapest plan but need not be requested: agents with time left play the
-    leader anyway. The leader's draws only make the phase longer, until the time played has grown `time_growth` times.
-    If nothing is worth exploring, the phase has this largest length, and the next phase decides again with the data
-    from playing.
+    leader anyway. The leader's draws only make the phase longer, until the time played has grown by the factor
+    `time_growth`. If nothing is worth exploring, the phase has this largest length, and the next phase decides again
+    with the data from playing.
     """
     plan, touched = worthwhile(problem, contrasts, worth, state, costs, temper)
     wanted = (plan * costs.losses).sum(axis=(-2, -1))
     most = (temper.growth - 1) * costs.spent
-    most = np.maximum(most, np.sqrt(most * wanted))  # where the plan wants far more, growth is faster
+    most = np.maximum(most, np.sqrt(most * wanted))  # if the plan wants far more, growth is faster
     plan = plan * (np.minimum(wanted, most) / np.maximum(wanted, 1e-300))[:, None, None]
     require_possible(float(plan.sum(axis=(-2, -1)).max()))
     explored = whole_cells(problem, contrasts, np.where(touched & ~costs.leading, np.maximum(plan, 1e-9), 0.0))

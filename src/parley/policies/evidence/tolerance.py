@@ -7,8 +7,8 @@ pairs (l, j) of all l in L and all j outside have reached the line M / delta.
 Why this is sound: an arm l of a bad answer is worse than some true top arm j outside it by more than the tolerance. The
 bets of this pair (l, j) have expected payoffs of at most 1, so by Ville's inequality its wealth reaches the line with
 probability at most delta / M times its initial wealth. All pairs of an arm outside the true top N and an arm inside
-start with at most 1 in total, which makes at most delta / M an agent. docs/tolerance.md has the proof, and the proof
-for closed studies (`plan.is_closed`), in which shares move after the start.
+start with at most 1 in total, so each agent errs with probability at most delta / M. docs/tolerance.md has the proof,
+and the proof for closed studies (`plan.is_closed`), in which shares move after the start.
 """
 
 import math
@@ -28,10 +28,10 @@ from parley.text.translation import Translatable
 
 EVENLY = 0.1  # share of an agent's error probability that pairs divide equally, whatever the estimates are
 SET_ASIDE = 0.2  # share of delta reserved for the finer steps of weights in doubt
-MOST_ARMS = 128  # with more arms, only some may be answers: there are as many pairs as squared arms
+MOST_ARMS = 128  # with more arms, only some may be answers, since the number of pairs is quadratic in the arms
 ROWS, FREE = 32, 8  # rows (arms that may be answers) in that case, and how many of them stay free for late leaders
 AHEAD = 0.5  # in tolerances: how far a leader whose pairs have reached the line may be below another arm's estimate
-SURELY = 2.0  # standard errors, beyond the tolerance, below the best estimate at which `_possible` is 1/2
+SURELY = 2.0  # `_possible` is 1/2 this many standard errors below the best estimate minus the tolerance
 LEAST_CHANCE = 1e-4  # least probability that an arm is an answer, so that sums keep their precision
 LEAST_SHARE = 1e-4  # smallest share with which a pair's bet is planned
 # When shares move: the part of its wealth that a pair keeps, a divisor instead of 0, and a margin for rounding in logs.
@@ -41,7 +41,7 @@ ROUNDING = 1e-9  # subtracted from the log of every share, so that rounding neve
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs(Wealth):
-    """Wealth with that of all ordered pairs; the slots of `log_wealth` hold the wealth of the leaders' pairs."""
+    """The state with a tolerance, with the wealth of all ordered pairs; `log_wealth` has that of the leaders' pairs."""
 
     log_pairs: FloatArray  # (..., row, arm, agent): bets on "the arm does not beat the row's by the tolerance or more"
     rows: IntArray | None = None  # (..., row, agent): the arms that may be answers; None if all may
@@ -274,7 +274,7 @@ def standing(problem: Problem, state: Pairs, line: float) -> FloatArray:
     # The N-th least wealth, since an arm need not beat the N - 1 other leaders.
     least = np.partition(others, problem.top - 1, axis=-2)[..., problem.top - 1, :]
     ranked = np.full(mixed.shape, -np.inf)
-    # This is bounded below too: otherwise, after one lost bet, the best arm would stay behind an arm that can never
+    # `ahead` is bounded below too: otherwise, after one lost bet, the best arm would stay behind an arm that can never
     # win.
     ahead = AHEAD * problem.tolerance * np.clip(least / line, -1.0, 1.0)
     np.put_along_axis(ranked, rows, np.take_along_axis(mixed, rows, axis=-2) + ahead, axis=-2)
@@ -353,7 +353,7 @@ def _covered(problem: Problem, state: Pairs, line: float) -> tuple[BoolArray, Bo
 def decided(
     problem: Problem, before: Pairs, after: Pairs, line: float, variances: FloatArray, over: BoolArray
 ) -> Pairs:
-    """Decide after a phase: give answers, update rows and shares, narrow the arms where the budget is `over (...)`."""
+    """Decide after a phase: give answers, update rows and shares, narrow candidates if the budget is `over (...)`."""
     found = answered(problem, before, after, line)
     found = with_rows(problem, found, variances, (before.phase == 0) & ~before.finished, line)
     return narrowed(problem, found, over, line)
@@ -370,7 +370,7 @@ def answered(problem: Problem, before: Pairs, after: Pairs, line: float) -> Pair
 
 
 def narrowed(problem: Problem, state: Pairs, over: BoolArray, line: float) -> Pairs:
-    """Where the budget is `over (...)`, keep the N arms closest to an answer and the arms they have yet to beat."""
+    """If the budget is `over (...)`, keep the N arms closest to an answer and the arms they have yet to beat."""
     assert state.accepted is not None
     chosen, missing, _ = _covered(problem, state, line)
     undecided = state.active.sum(axis=-2) > problem.top

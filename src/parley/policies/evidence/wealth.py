@@ -28,7 +28,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Wealth(State):
-    """The state of evidence racing: that of every policy, and the evidence so far."""
+    """The state of evidence racing: the fields of every policy's state, and the evidence so far."""
 
     log_wealth: FloatArray  # (..., opponent, arm, agent)
     opponents: IntArray  # (..., opponent, arm, agent): of the last phase's bets, ascending; -1 before the first bets
@@ -171,7 +171,7 @@ def paid(problem: Problem, phase: Phase, contrasts: Contrasts, betting: BoolArra
 
 
 def scores(state: Wealth) -> FloatArray:
-    """`(..., arm, agent)`: the least wealth of any set with the arm or, once the arm is ruled out, of its own slots."""
+    """`(..., arm, agent)`: the least wealth of the sets with the arm; once the arm is ruled out, of its own slots."""
     least = np.asarray(state.log_wealth.min(axis=-3))
     if state.ranks is None:
         return least

@@ -114,7 +114,7 @@ class PolicySuite:
 
     names: ClassVar[Sequence[str]] = ()
     general: ClassVar[Sequence[str] | None] = None  # policies that support any weights and any top; None: all
-    seeds: ClassVar[Sequence[Any]] = (1,)  # seeds of the studies on which laws are tested; more seeds take longer
+    seeds: ClassVar[Sequence[Any]] = (1,)  # seeds of the studies on which properties are tested; more seeds take longer
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Run every test for every policy name, and for every seed if the test has a `seed`."""

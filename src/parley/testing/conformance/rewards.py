@@ -21,7 +21,7 @@ from parley.totals import Totals
 from parley.validation.checks import FloatArray, IntArray
 
 WEIGHTS = np.array([[0.7, 0.2], [0.3, 0.8]])
-SHARES = np.array([[0.5, 0.3], [0.5, 0.3], [0.2, 0.6]])  # of the range, or of the usual mean
+SHARES = np.array([[0.5, 0.3], [0.5, 0.3], [0.2, 0.6]])  # of the range, or of twice the usual mean
 RUNS = 4000
 SCALE = 0.7  # a true scale other than the stated scale
 ABSURD = 1e12  # factor on the expected mean: a report with such a mean must not be accepted

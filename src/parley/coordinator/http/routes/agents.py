@@ -88,7 +88,8 @@ async def put_report(call: Call[None, Report]) -> Response:
     except Refusal as refusal:  # the metric does not say why: viewers may not know that a report is held
         context.metrics.reports.labels("refused").inc()
         if refusal.slug == "report-conflict":
-            # This refusal reveals that a guess is wrong, and by the digest which guess is right: it counts as a read.
+            # This refusal counts as a read of results: a guess that is refused is wrong, and the digest in the refusal
+            # confirms the right one.
             await record_read(call, "put_report")
         raise
     context.metrics.reports.labels("repeated" if accepted.repeated else "accepted").inc()
