@@ -11,7 +11,11 @@ from tools.chaos.restarts import run
 
 from parley.coordinator.record import initialise, open_storage
 
-pytestmark = pytest.mark.kills
+# SQLAlchemy leaves a cursor to the garbage collector if its connection is lost, and Psycopg warns about that.
+pytestmark = [
+    pytest.mark.kills,
+    pytest.mark.filterwarnings("ignore:.*ServerCursor.* was deleted while still open:ResourceWarning"),
+]
 
 
 def test_immediate_restarts_of_postgresql_during_a_study():
