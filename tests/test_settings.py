@@ -164,7 +164,7 @@ def test_prices_and_rates_are_arrays_that_cannot_be_changed():
         ({"sites": {"counts": "any"}}, 'sites.counts: found \'any\'; allowed: "exact" or "flexible"'),
         ({"sites": {"between": "any"}}, "sites.between: found 'any'; allowed: "),
         ({"sites": {"grace_hours": -1}}, "sites.grace_hours: found -1.0; allowed: a number from 0 to 720"),
-        ({"sites": {"contact": "a\nb"}}, "sites.contact: found 'a.*; allowed: one line of up to 200 characters"),
+        ({"sites": {"contact": "a\nb"}}, "sites.contact: found 'a.*; allowed: one line of 1 to 200 characters"),
         ({"sites": {"key_pattern": "BX-001"}}, "sites.key_pattern: found 'BX-001'; allowed: a key with # for every"),
         ({"sites": {"masked": 0}}, "sites.masked: found 0; allowed: true or false"),
         ({"sites": {"eligibility": [" "]}}, r"sites.eligibility: found .*; allowed: up to 10 questions of up to 200"),

@@ -93,13 +93,14 @@ class Change:
         values = {"arm": self.arm, "other": self.other, "agent": self.agent, "p": self.p}
         if self.p > SUSPICIOUS:
             return Translatable(
-                "No sign that differences change between phases: the smallest p-value is {p:.2g}, for {arm} and "
-                "{other} for {agent} (Cochran's Q, not part of the guarantee).",
+                "No sign that differences change between phases: the smallest p-value, that of {arm} and {other} for "
+                "{agent}, is {p:.2g} (Cochran's Q, not part of the guarantee).",
                 **values,
             )
         return Translatable(
             "The difference between {arm} and {other} for {agent} seems to change from phase to phase, p = {p:.2g} "
-            "(Cochran's Q, not part of the guarantee). Its interval assumes that it does not.",
+            "(Cochran's Q, not part of the guarantee). The interval of the difference assumes that it does not "
+            "change.",
             **values,
         )
 

@@ -30,7 +30,7 @@ from parley.validation.checks import (
 NUMBER = (int, float)
 LARGEST_CELL = 1_000_000
 BETWEEN_PHASES, COUNTS_ARE = (
-    "people who come between phases are treated as: {value}",
+    "rule for people who come between phases: {value}",
     "the counts of reports are {value}",
 )
 # These sentences contain a value that is a word, so the words are translated too.
@@ -300,7 +300,7 @@ def text(most: int) -> Check:
 
     def check(key: str, value: Any, _arms: Names, _agents: Names) -> str:
         if not isinstance(value, str) or len(value) > most or not value.isprintable():
-            raise InvalidInput(key, found=f"{value!r:.60}", allowed=f"one line of up to {most} characters")
+            raise InvalidInput(key, found=f"{value!r:.60}", allowed=f"one line of 1 to {most} characters")
         return value
 
     return Limited(check, {"maxLength": most})
@@ -477,7 +477,7 @@ class StudySettings:
         "together", (str,), choice("together", "each"),
         'whether `evidence` gives the answers of all agents `"together"`, final when all are settled, or `"each"` by '
         "itself, which takes more samples ([why](evidence-racing.md#one-answer-of-all-agents))",
-        default='`"together"`', sentence="every agent's answer is final by itself",
+        default='`"together"`', sentence="every agent's answer becomes final without waiting for the others",
     )
     audience: str = setting(
         "bandit", (str,), choice(*AUDIENCES),
@@ -492,7 +492,7 @@ class StudySettings:
     )
     max_rounds: int | None = setting(
         None, (int,), or_none(counted(1, LARGEST_CELL)), "the study ends after this many phases, decided or not",
-        default="no limit", sentence="the study ends after at most {value:,} rounds", affects_decisions=True,
+        default="no limit", sentence="the study ends after at most {value:,} phases", affects_decisions=True,
     )
     control: str | None = setting(
         None, (str,), or_none(arm_name), "the arm with which the others are compared in estimates",
@@ -515,12 +515,16 @@ class StudySettings:
     )
     weight_steps: Names = setting(
         (), (list,), text_list, "the weights that are in doubt, in order: each site asks at every one of them",
-        default="none", sentence="weights are in doubt, and every question is asked at: {value}", section="weights",
+        default="none", sentence=(
+            "weights are in doubt, and every question is asked with each of these: {value}"
+        ), section="weights",
         key="steps", in_file=False,
     )
     site_of: Names = setting(
         (), (list,), label_per_agent, "the site of every agent: agents of one site are its strata",
-        default="every agent is a site", sentence="one stratum each at: {value}", section="weights", in_file=False,
+        default="every agent is a site", sentence=(
+            "the strata, in order, are at: {value}"
+        ), section="weights", in_file=False,
     )
     stratum_of: Names = setting(
         (), (list,), label_per_agent, "the stratum of every agent at its site",
@@ -530,7 +534,8 @@ class StudySettings:
         0, (int,), counted(0, MOST_HALVINGS),
         "how many times the distance between two stated steps is halved: finer steps matter where answers differ",
         default="0", sentence=(
-            "where two neighbouring steps differ, the distance between them is halved up to {value} times"
+            "if the answers at two neighbouring steps differ, the distance between the steps is halved up to {value} "
+            "times"
         ),
         section="weights", key="refine", in_file=False,
     )
@@ -544,7 +549,7 @@ class StudySettings:
         1, (int,), counted(1, LARGEST_CELL),
         "an agent that draws an arm in a phase draws it at least this often, so that no reported sum covers fewer "
         f"draws; a whole number from 1 to {LARGEST_CELL:,}",
-        section="privacy", sentence="no cell of a phase has fewer than {value:,} draws",
+        section="privacy", sentence="every cell of a phase has either no draws or at least {value:,}",
     )
     rho: float | None = setting(
         None, NUMBER, or_none(within(1e-8, 100.0)),
@@ -590,7 +595,9 @@ class StudySettings:
         0.0, NUMBER, within(-0.999, 0.999),
         "the expected correlation of covariate and outcome within an arm: plans and simulations use it, and with "
         "`theta` it sizes the first phase; no answer depends on it",
-        section="covariate", key="correlation", sentence="the covariate's correlation is expected to be {value:g}",
+        section="covariate", key="correlation", sentence=(
+            "the covariate's correlation with the outcome is expected to be {value:g}"
+        ),
         needs="covariate",
     )
     price: FloatArray = setting(
@@ -600,7 +607,7 @@ class StudySettings:
     )
     price_unit: str = setting(
         "", (str,), text(20), 'the unit of `price` and `day_cost`, as in `"EUR"`; no decision depends on it',
-        default="not stated", section="sampling", sentence="money is in {value}",
+        default="not stated", section="sampling", sentence="the unit of costs is {value}",
     )
     rate: FloatArray | None = setting(
         None, NUMBERS, or_none(per_agent),
@@ -614,7 +621,7 @@ class StudySettings:
     round_days: float = setting(
         0.0, NUMBER, at_least_zero, "days that a round takes on top of its draws: to collect, decide and start again; "
         "needs `rate`",
-        section="sampling", sentence="a round takes {value:,.10g} days in addition to the time for its draws",
+        section="sampling", sentence="a phase takes {value:,.10g} days in addition to the time for its draws",
         needs="rate",
     )
     delay: FloatArray = setting(
@@ -656,7 +663,9 @@ class StudySettings:
         0.5, NUMBER, within(0.01, 1.0),
         'with `between = "assign"`: how many people a site assigns at most for the next phase, as a share of what its '
         "last one asked for",
-        section="sites", sentence="at most {value:.3g} of a phase's draws may be assigned ahead for the next phase",
+        section="sites", sentence=(
+            "at most {value:.3g} times the draws planned in a phase may be assigned ahead for the next phase"
+        ),
         needs="between",
     )
     grace_hours: float | None = setting(

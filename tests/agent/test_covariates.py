@@ -134,7 +134,9 @@ def test_a_correction_of_an_earlier_phase_moves_no_slope_that_is_fixed(tmp_path)
 def test_it_is_asked_for_before_the_arm_and_never_taken_after_it(tmp_path):
     with Site(tmp_path, study="s", agent="a", rules=RULES, key=b"k") as site:
         begin(site)
-        with pytest.raises(InvalidInput, match="Age: found nothing; allowed: a number, or a note that it is not known"):
+        with pytest.raises(
+            InvalidInput, match="Age: found nothing; allowed: either a number or a note that the value is not"
+        ):
             site.assign("p-1")
         assert "p-1" not in site.people.persons, "nobody learns the arm first"
         site.assign("p-1", covariate=40)
@@ -161,11 +163,11 @@ def test_a_covariate_that_is_no_finite_number_assigns_nobody(tmp_path, x):
 def test_without_a_covariate_none_is_taken_and_with_two_answers_neither(tmp_path):
     with Site(tmp_path / "without", study="s", agent="a", key=b"k") as site:
         begin(site)
-        with pytest.raises(InvalidInput, match="allowed: nothing: this study asks no such questions"):
+        with pytest.raises(InvalidInput, match="allowed: nothing: this study does not ask for such a value"):
             site.assign("p-1", covariate=3.0)
     with Site(tmp_path / "with", study="s", agent="a", rules=RULES, key=b"k") as site:
         begin(site)
-        with pytest.raises(InvalidInput, match="a number, or a note that it is not known"):
+        with pytest.raises(InvalidInput, match="either a number or a note that the value is not known"):
             site.assign("p-1", covariate=3.0, without_covariate=True)
 
 

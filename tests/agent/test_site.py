@@ -394,7 +394,7 @@ def test_a_site_closes_its_part_early_for_a_reason_from_the_list(tmp_path):
         assert (report.reason, report.final, report.missing) == ("too-few-people", True, ())
     with (
         open_site(tmp_path / "exact", draws=(5, 5)) as site,
-        pytest.raises(NotNow, match="accepts only the counts that its plan asks for"),
+        pytest.raises(NotNow, match="accepts only the planned counts"),
     ):
         site.finish("supply")
 

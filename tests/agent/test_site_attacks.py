@@ -120,7 +120,7 @@ def test_a_body_that_does_not_state_its_length_gets_411(service):
         while part := connection.recv(65536):
             said += part
     assert said.startswith(b"HTTP/1.1 411")
-    assert json.loads(said.partition(b"\r\n\r\n")[2])["title"] == "The body must state its length"
+    assert json.loads(said.partition(b"\r\n\r\n")[2])["title"] == "The request must state the length of its body"
     assert well(service)
 
 

@@ -113,7 +113,7 @@ def test_people_of_a_stopped_arm_keep_their_outcomes(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("Harm", 1.0, "outcome: found 'Harm'; allowed: harm, Pain; without a name it means the reward"),
+        ("Harm", 1.0, "outcome: found 'Harm'; allowed: harm, Pain, or no name for the reward"),
         ("harm", 0.5, "harm: found 0.5; allowed: 0 or 1"),
         ("Pain", 11, "Pain: found 11; allowed: a number from 0 to 10"),
     ],

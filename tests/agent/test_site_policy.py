@@ -199,13 +199,13 @@ def test_the_page_shows_what_would_be_sent_and_releases_it(house, tmp_path):  # 
         runtime = SiteRuntime(site, client, tmp_path)
         with TestClient(create_app(runtime, Access(host="127.0.0.1")), base_url="http://127.0.0.1") as page:
             shown = page.get("/").text
-            assert "A report waits to be released" in shown
+            assert "A report is waiting to be released" in shown
             page.headers["Sec-Fetch-Site"] = "same-origin"
             wrong = page.post("/", data={"do": "release", "phase": "7"})
             assert wrong.status_code == 422
             done = page.post("/", data={"do": "release", "phase": "1"}).text
             assert "The report of phase 1 is released" in done
-            assert "A report waits to be released" not in done
+            assert "A report is waiting to be released" not in done
         runtime._outbox.close()
         hand_over(site, client, tmp_path)
         assert client.report("trial", 1, "agent 1") is not None

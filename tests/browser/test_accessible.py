@@ -33,7 +33,7 @@ def test_axe_finds_nothing_serious_and_nothing_sticks_out(visit, server, theme, 
             continue
         page.goto(path)
         if name == "/new":
-            page.get_by_label("or write it here (TOML)").fill(THREE)
+            page.get_by_label("or write the study file here (TOML)").fill(THREE)
             page.get_by_role("button", name="Show the estimate").click()
             expect(page.get_by_role("button", name="Launch the study")).to_be_visible()
         found[name] = _serious(axe, page)
@@ -100,7 +100,8 @@ def _serious(axe, page):
 def test_everything_is_within_reach_of_the_keyboard(visit, server):
     page = visit(server).page
     page.goto("/sign-in")
-    page.keyboard.type(server.token)  # the field has the focus
+    expect(page.get_by_label("Token")).to_be_focused()  # on a busy machine a moment after the page is there
+    page.keyboard.type(server.token)
     page.keyboard.press("Enter")
     page.wait_for_url(lambda url: url.endswith("/"))
     page.keyboard.press("Tab")

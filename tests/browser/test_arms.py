@@ -12,7 +12,7 @@ def test_an_arm_is_withdrawn_and_opened_again(visit, server, width):
     page = visit(server, server.token, viewport={"width": width, "height": 900}).page
     page.goto(f"/studies/{study}/administration")
     page.get_by_label("Arm", exact=True).fill("placebo")
-    page.get_by_role("button", name="Show what withdrawing it would do").click()
+    page.get_by_role("button", name="Show what the withdrawal would do").click()
     card = page.locator("section[aria-labelledby=consequences]")
     expect(card).to_contain_text("placebo is no longer a candidate for any agent".capitalize())
     expect(card.get_by_role("button", name="Withdraw placebo")).to_be_visible()

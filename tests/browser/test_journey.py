@@ -69,7 +69,7 @@ def _launch(server, page, folder):
     file = folder / "three.toml"
     file.write_text(THREE)
     page.get_by_label("Choose a file").set_input_files(file)
-    expect(page.get_by_label("or write it here (TOML)")).to_have_value(THREE)
+    expect(page.get_by_label("or write the study file here (TOML)")).to_have_value(THREE)
     page.get_by_role("button", name="Show the estimate").click()
     expect(page.get_by_role("table")).to_contain_text("Samples, median")
     assert page.get_by_role("table").locator("tbody tr").count() == 3

@@ -82,7 +82,7 @@ def test_every_example_is_made_by_keyboard_alone(visit, server, example):
     document = document_of(example)
     page = visit(server, server.token).page
     page.goto("/new")
-    page.get_by_role("button", name="An empty form").press("Enter")
+    page.get_by_role("button", name="Begin with an empty form").press("Enter")
     for step, wanted in places(document).items():
         go_on(page, step)
         by_keyboard(page, wanted, leave=step != STEPS[-1].name)
@@ -130,7 +130,7 @@ def made_by(page, document):
 def test_every_example_is_made_on_a_phone(visit, server, example):
     document, page = document_of(example), on_a_phone(visit, server)
     page.goto("/new")
-    page.get_by_role("button", name="An empty form").tap()
+    page.get_by_role("button", name="Begin with an empty form").tap()
     by_touch(page, document)
     assert made_by(page, document) == document
     expect(page.locator("#problem")).to_be_empty()
@@ -145,7 +145,7 @@ def test_on_a_phone_by_touch_and_launched(visit, server):
     document = document_of(FOLDER / "models" / "population.toml")
     page.goto("/new")
     look("begin")
-    page.get_by_role("button", name="An empty form").tap()
+    page.get_by_role("button", name="Begin with an empty form").tap()
     by_touch(page, document, look=look)
     page.locator("#inputs .actions button:not(.quiet)").tap()
     page.get_by_role("button", name="Launch the study").tap()
@@ -207,10 +207,10 @@ def test_a_mistake_is_told_while_it_is_typed_and_a_draft_waits(visit, server):
     page.goto("/new")
     page.get_by_role("button", name="A trial in four hospitals").click()
     go_on(page, "question")
-    page.get_by_label("The one that is used today").fill("nobody")
+    page.get_by_label("The control, which is used today").fill("nobody")
     expect(page.locator("#problem")).to_contain_text("control: found 'nobody'")
     expect(page.locator("#control")).to_have_attribute("aria-invalid", "true")
-    page.get_by_label("The one that is used today").fill("A")
+    page.get_by_label("The control, which is used today").fill("A")
     expect(page.locator("#problem")).to_be_empty()
     expect(page.locator("#file")).to_contain_text('control = "A"')
     page.get_by_role("button", name="3. Whose results count").click()
@@ -224,7 +224,7 @@ def test_a_mistake_is_told_while_it_is_typed_and_a_draft_waits(visit, server):
     expect(page.locator("#draft-name")).to_have_text("four hospitals")
     page.get_by_role("button", name="Continue your draft").click()
     go_on(page, "question")
-    expect(page.get_by_label("The one that is used today")).to_have_value("A")
+    expect(page.get_by_label("The control, which is used today")).to_have_value("A")
 
 
 def test_without_a_script_every_step_is_a_page(visit, server):
@@ -234,7 +234,7 @@ def test_without_a_script_every_step_is_a_page(visit, server):
     for step in STEPS:
         expect(page.locator(f"#steps[data-step={step.name}]")).to_be_visible()
         if step.name == "weights":
-            page.get_by_label("How to weight an agent's question").select_option("identity")
+            page.get_by_label("How to weight the results in an agent's question").select_option("identity")
             page.get_by_role("button", name="Check and show the file").click()
             expect(page.locator("#file")).to_contain_text('kind = "identity"')
         page.locator("#inputs .actions button:not(.quiet)").first.click()

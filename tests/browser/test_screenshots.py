@@ -65,7 +65,7 @@ def test_pictures_of_the_main_pages(visit, server, tmp_path):
         page = windows[width, theme].page
         page.goto(path)
         if path == "/new":
-            page.get_by_label("or write it here (TOML)").fill(THREE)
+            page.get_by_label("or write the study file here (TOML)").fill(THREE)
             page.get_by_role("button", name="Show the estimate").click()
             expect(page.get_by_role("button", name="Launch the study")).to_be_visible()
         elif path.startswith(("/studies/waiting", "/studies/playing", "/studies/trial")):

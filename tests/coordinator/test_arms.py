@@ -87,7 +87,9 @@ def test_an_arm_that_opens_in_phase_four_and_is_best_is_found(house):
     assert (status["stage"], status["end"], status["closed_arms"]) == ("finished", "decided", [])
     [entry] = status["changed_arms"]
     assert (entry["arm"], entry["open"], entry["phase"], entry["reason"]) == ("arm 4", True, 4, "supply has come")
-    assert status["guarantee"].endswith("if the reason to open arm 4 has nothing to do with these rewards")
+    assert status["guarantee"].endswith(
+        "if the reason for opening arm 4 has nothing to do with the rewards of this study"
+    )
     certificate = house.admin.request("GET", "studies", "trial", "certificate")
     assert set(map(tuple, certificate["answers"].values())) == {("arm 4",)}
     assert certificate["opened"] == {"arm 4": 4}

@@ -43,7 +43,7 @@ def test_a_report_is_corrected_once_it_was_seen_what_that_tells(either):
         count, total, squares = map(float, now["b"].split(","))
         mended = now | {"b": f"{count:g}, {total + count}, {squares + 2 * total + count}"}
         seen = send(browser, base, mended)
-        for words in ("If the report of North in phase 1 is corrected", "no answer would change", "Leave it as it is"):
+        for words in ("If the report of North in phase 1 is corrected", "no answer would change", "Change nothing"):
             assert words in seen.text, words
         assert either.call("GET", f"studies/{study}/corrections")["corrections"] == []
         stale = send(browser, base, mended, preview="0" * 64, reason="why")

@@ -124,7 +124,7 @@ def test_people_between_phases_and_unmasked_ones_are_told_however_a_study_ended(
     assert found["unmasked_in_all"] == sum(found["unmasked"]) > 0
     browser = house.readers.browsers["administrator"]
     page, file = (browser.get(f"/studies/{walk.id}/{name}").text for name in ("report", "report.md"))
-    assert f">of them between phases: {found['between_in_all']:,}<" in page
+    assert f">of these, between phases: {found['between_in_all']:,}<" in page
     assert f">for a phase that has not begun: {found['ahead_in_all']:,}<" in page
     assert "| outside | between phases | for a later phase | unmasked |" in file.lower()
     assert "whose treatment was shown at their site" in file, "in the words of the audience"

@@ -99,7 +99,7 @@ def test_weights_may_be_given_and_a_thaw_is_shown_first(either):
         assert either.call("GET", f"studies/{study}")["reweighed"]["left"] == []
         assert either.call("GET", f"studies/{study}/document")["weights"][0] == [0.7, 0.2, 0.5, 0.1]
         page = browser.get(f"{base}/administration?thaw=East")
-        assert "If East is asked again" in page.text
+        assert "If East is thawed" in page.text
         assert confirm(browser, base, page, "thaw", agent="East").status_code == 200
         assert either.call("GET", f"studies/{study}")["frozen"] == []
         page = browser.get(f"{base}/administration?thaw=East")

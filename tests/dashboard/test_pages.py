@@ -248,7 +248,7 @@ def test_a_phase_is_closed_with_what_is_in_after_its_consequences_were_shown(eit
     with either.browser() as browser, either.api() as client:
         page = browser.get(f"/studies/{study}/administration?close-early=1")
         assert "If phase 1 is closed now" in page.text
-        assert "Leave it as it is" in page.text
+        assert "Change nothing" in page.text
         digest = re.search(r'name="preview" value="([0-9a-f]{64})"', page.text)[1]
         data = {"phase": "1", "reason": "closed in August", "preview": "0" * 64}
         assert browser.post(f"/studies/{study}/close-early", data=data).status_code == 409

@@ -56,7 +56,7 @@ def test_a_running_study_tells_what_was_paid_and_how_long_it_will_take(here):
         samples = browser.get(f"/studies/{study}/samples").text
     assert "<dt>Money spent</dt>" in page
     assert "<dt>Days left</dt>" in page
-    assert "Who draws when" in samples
+    assert "Calendar of draws" in samples
     assert samples.count('class="planned"') >= 2, "the phase in progress is outlined for both sites"
 
 
@@ -69,7 +69,7 @@ def test_a_study_without_prices_and_rates_speaks_of_samples_alone(here):
     with here.browser() as browser:
         page = browser.get(f"/studies/{study}").text + browser.get(f"/studies/{study}/samples").text
     assert "Money spent" not in page
-    assert "Who draws when" not in page
+    assert "Calendar of draws" not in page
     assert "Days left" not in page
 
 

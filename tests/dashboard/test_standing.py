@@ -62,12 +62,12 @@ THREE = (("open", "open"), ("open", "open"), ("ruled out", "ruled out"))
             TWO,
             "Too early to say: B leads, but any other treatment may still be better by 5 points or more.",
         ),
-        (board(THREE), CASE, "B leads. These may still be better by 5 points or more: A. Ruled out: C."),
-        (board(THREE), SHOWN, "B leads. These are shown not to be better by 5 points or more: A. Ruled out: C."),
+        (board(THREE), CASE, "B leads. May still be better by 5 points or more: A. Ruled out: C."),
+        (board(THREE), SHOWN, "B leads. Shown not to be better by 5 points or more: A. Ruled out: C."),
         (
             board((("open", ""), ("open", ""), ("open", ""))),
             SHOWN,
-            "B leads. These are shown not to be better by 5 points or more: A. These may still be better by 5 points "
+            "B leads. Shown not to be better by 5 points or more: A. May still be better by 5 points "
             "or more: C.",
         ),
         (board((("chosen", ""), ("ruled out", "")), ends=("decided", "open")), CASE, "A is its best treatment."),
@@ -105,7 +105,7 @@ def test_what_is_known_of_a_site_is_a_sentence(told, case, sentence):
     [
         (board(), TWO, "Too early to say: B leads, but no treatment is ruled out yet."),
         (board(THREE), CASE, "B leads; still possible: A. Ruled out: C."),
-        (board((("open", ""),) * 3), SHOWN, "B leads; still possible: C. There is enough evidence against: A."),
+        (board((("open", ""),) * 3), SHOWN, "B leads; still possible: C. There is enough evidence against A."),
     ],
 )
 def test_without_a_tolerance_an_answer_is_the_best(told, case, sentence):

@@ -47,7 +47,9 @@ def test_a_dormant_arm_is_not_drawn_and_is_found_once_it_opens(study):
     certificate = course.certify()
     assert all("arm 4" in arms for arms in certificate.answers.values())
     assert (certificate.opened, certificate.withdrawn, certificate.delta) == ({"arm 4": phase}, {}, 0.1)
-    assert certificate.guarantee.endswith("if the reason to open arm 4 has nothing to do with these rewards")
+    assert certificate.guarantee.endswith(
+        "if the reason for opening arm 4 has nothing to do with the rewards of this study"
+    )
     assert certificate.created == course.events[0].study.digest != certificate.problem
     course.verified()
 

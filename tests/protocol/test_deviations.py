@@ -263,7 +263,7 @@ def test_phases_that_a_site_drops_are_in_the_certificate_and_withdraw_the_guaran
 def test_a_share_that_the_study_allows_is_a_condition_in_words():
     _, records, certificate = dropping(phases=2, dropped=1, less=1)
     assert certificate.empty_phases is None
-    holds = "the guarantee holds only if this does not depend on their outcomes"
+    holds = "the guarantee holds only if they are missing for reasons unrelated to their outcomes"
     assert f"are missing from the reports: {holds}" in certificate.guarantee
     assert verify_log(records).sound
     _, _, strict = dropping(phases=2, dropped=1, less=1, most_missing=0.001)

@@ -272,7 +272,7 @@ def test_golden_logs_stay_sound(name):
         assert (found_of["name"], found_of["missing"]) == ("age", certificate["phases"])
         assert found_of["theta"]["agent 2"][:2] == [0.0, 0.04]
         assert found_of["x0"]["agent 1"][:2] == [None, 61.5]
-        assert "adjusted for age, which is valid only if arms are assigned at random" in certificate["guarantee"]
+        assert "adjusted for age, and this is valid only if arms are assigned at random" in certificate["guarantee"]
     if name == "read":
         assert [(one.phase, one.operation) for one in found.reads] == [(1, "get_findings"), (2, "get_log")]
     if name == "signed":

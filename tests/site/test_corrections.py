@@ -199,7 +199,7 @@ def test_a_correction_goes_from_the_page_to_an_administrator_and_back(bed):
     assert bed.sent() == {}
     (entry,) = bed.waiting()
     assert bed.status == "waiting"
-    assert "The correction waits until the office confirms it." in bed.post({"do": "find", "sought": "p-1"})
+    assert "The correction is waiting for the office to confirm it." in bed.post({"do": "find", "sought": "p-1"})
     report = entry["report"]
     rewards, xs = bed.site.people.pairs(bed.site.people.phases[1])
     again = Totals.of(adjusted_rewards(rewards, xs, theta, bed.site.people.phases[1].plan.x0))

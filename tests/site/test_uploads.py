@@ -70,7 +70,7 @@ def test_a_preview_says_what_every_row_will_do_and_writes_nothing(ward, name):
     ward.site.outcome("p-2", 1.0)
     before = ward.site.status()
     page = upload(ward, TABLES[name], name=name)
-    assert "What the table would do" in page
+    assert "Changes that the table would make" in page
     assert "2 outcomes to enter." in page
     first, second = (
         '<th scope="row">p-2</th><td class="text">no</td><td>yes</td>',
@@ -137,7 +137,7 @@ WRONG = {
     ),
     "two sheets": (
         workbook(["participant", "outcome"], title="May", others=[("June", [["participant", "outcome"]])]),
-        "several sheets with these columns: May, June",
+        "several sheets with such columns, namely May, June",
         "plusieurs feuilles",
     ),
     "no workbook": (b"PK\x03\x04 and nothing", "a workbook that cannot be read", "un classeur illisible"),

@@ -23,7 +23,7 @@ from parley.validation.tables import read_table, wrong_cell
 LEAST = 5  # kits per arm: with fewer left, more should be listed, whatever the plan asks for
 LONGEST_NUMBER = 60
 COLUMNS = ("kit", "arm")
-NO_KIT = Translatable("no kit is left for the next person: list more kits before you assign anybody")
+NO_KIT = Translatable("no kit is left for the next person: add more kits to the list before you assign anybody")
 
 
 @dataclass(frozen=True, kw_only=True)

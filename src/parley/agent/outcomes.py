@@ -102,7 +102,7 @@ def outcome_named(outcomes: Sequence[OutcomeRules], name: str) -> OutcomeRules:
         if one.name == name:
             return one
     names = ", ".join(one.name for one in outcomes)
-    allowed = Translatable("{names}; without a name it means the reward", names=names)
+    allowed = Translatable("{names}, or no name for the reward", names=names)
     none = Translatable("none: this study measures only the reward")
     raise InvalidInput("outcome", found=repr(name)[:60], allowed=allowed if outcomes else none)
 

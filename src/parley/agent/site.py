@@ -243,7 +243,7 @@ class Site:
         key = checked_key(participant)
         for name, words in (("by", by), ("reason", reason)):
             if not words.strip() or len(words) > LONGEST_REASON or not words.isprintable():
-                allowed = Translatable("one line of up to {most} characters", most=LONGEST_REASON)
+                allowed = Translatable("one line of 1 to {most} characters", most=LONGEST_REASON)
                 raise InvalidInput(name, found=repr(words)[:60], allowed=allowed)
         with self._journal.turn() as write:
             self._require_kits()
@@ -270,9 +270,9 @@ class Site:
             return None
         if not name or (covariate is not None and without):
             allowed = (
-                Translatable("a number, or a note that it is not known")
+                Translatable("either a number or a note that the value is not known")
                 if name
-                else Translatable("nothing: this study asks no such questions")
+                else Translatable("nothing: this study does not ask for such a value")
             )
             raise InvalidInput("covariate", found=shortened(covariate), allowed=allowed)
         try:
@@ -325,8 +325,8 @@ class Site:
             if person.reward is not None or person.missing or person.others:
                 raise NotNow(
                     Translatable(
-                        "something is already recorded about {key!r}: an assignment can be voided only before that, "
-                        "and never because of an outcome",
+                        "an outcome of {key!r} is already recorded or marked as missing: an assignment can be voided "
+                        "only before that, and never because of an outcome",
                         key=person.key,
                     )
                 )
@@ -357,7 +357,7 @@ class Site:
         """Raise unless the covariate is given, or declared unknown, before the arm is assigned."""
         name = self.people.rules.covariate
         if name and x is None and not without:
-            allowed = Translatable("a number, or a note that it is not known, before the assignment")
+            allowed = Translatable("either a number or a note that the value is not known, before the assignment")
             raise InvalidInput(name, found=Translatable("nothing"), allowed=allowed)
 
     def outcome(self, participant: str, reward: float, outcome: str = PRIMARY) -> None:
@@ -428,8 +428,8 @@ class Site:
             checked = [self._checked_correction(row) for row in rows]
             found = {self.people.reported_in(self.people[row.participant]) for row in checked}
             if len(found) != 1 or self.people.phases[phase := min(found)].reported is None:
-                shown = Translatable("of phase {phases}", phases=", ".join(map(str, sorted(found))))
-                hint = Translatable("Until the phase is reported, enter the outcome again to change it")
+                shown = Translatable("outcomes from phase {phases}", phases=", ".join(map(str, sorted(found))))
+                hint = Translatable("To change an outcome whose phase is not reported yet, enter it again")
                 allowed = Translatable("outcomes from a single reported phase")
                 raise InvalidInput("participants", found=shown, allowed=allowed, hint=hint)
             new: dict[str, list[tuple[str, float | None]]] = {}
@@ -448,7 +448,7 @@ class Site:
             raise InvalidInput("participant", found=repr(key), allowed=allowed)
         # The report of the phase in which people were assigned ahead does not have their outcomes.
         if person.ahead and self.people.book_of(person).reported is None:
-            hint = Translatable("Until the phase is reported, enter the outcome again to change it")
+            hint = Translatable("To change an outcome whose phase is not reported yet, enter it again")
             raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
         said = self._said(person, row.outcome)
         if not said or (not row.outcome and None in (row.value, *said)):
@@ -662,9 +662,11 @@ class Site:
         with self._journal.turn() as write:
             book = self._book()
             if not self.people.rules.flexible:
-                raise NotNow(Translatable("this study accepts only the counts that its plan asks for"))
+                raise NotNow(
+                    Translatable("this study accepts only the planned counts, so a phase cannot be closed early")
+                )
             if book.over or book.closed:
-                raise NotNow(Translatable("phase {phase} is closed here", phase=book.plan.phase))
+                raise NotNow(Translatable("phase {phase} is already closed here", phase=book.plan.phase))
             write(journal.PartClosed(phase=book.plan.phase, reason=reason))
 
     @property
@@ -808,8 +810,8 @@ class Site:
         if outcome == PRIMARY and person.missing and replaced:
             raise NotNow(
                 Translatable(
-                    "{key!r} was marked as missing, and the place has been given to somebody else since: this outcome "
-                    "cannot count",
+                    "the outcome of {key!r} was marked as missing, and somebody else has since been assigned as a "
+                    "replacement, so this outcome cannot count",
                     key=key,
                 )
             )

@@ -217,9 +217,9 @@ def _beside(arm: Found, one: Found, gone: set[str]) -> str:
 
 
 def _label(one: Found, agent: Found, to: str | None) -> str:
-    what = gettext("Means") if to is None else gettext("Differences to %(arm)s", arm=to)
+    what = gettext("Means") if to is None else gettext("Differences from %(arm)s", arm=to)
     return gettext(
-        "%(what)s of %(outcome)s for %(agent)s with simultaneous intervals; the numbers are below",
+        "%(what)s for %(agent)s (%(outcome)s) with simultaneous intervals; the numbers are below",
         what=what,
         outcome=one["name"],
         agent=agent["agent"],
@@ -228,7 +228,7 @@ def _label(one: Found, agent: Found, to: str | None) -> str:
 
 def outcome_tables(panel: Found, words: Mapping[str, str]) -> list[tuple[str, Table]]:
     """Tables of an outcome's estimates, one per agent, each with the agent's name."""
-    control = [gettext("Difference to %(arm)s", arm=panel["control"])] if panel["control"] else []
+    control = [gettext("Difference from %(arm)s", arm=panel["control"])] if panel["control"] else []
     head = [
         words["arm"],
         *([gettext("Guardrail")] if panel["guardrail"] else []),

@@ -237,7 +237,7 @@ def _open_sentence(board: Board, of: Sequence[ArmStatus], leader: Sequence[str],
             gettext("%(arm)s leads; still possible: %(others)s.", arm=named(leader), others=named(possible))
             if possible
             else gettext("%(arm)s leads.", arm=named(leader)),
-            gettext("There is enough evidence against: %(shown)s.", shown=named(shown)),
+            gettext("There is enough evidence against %(shown)s.", shown=named(shown)),
         ]
         return " ".join(parts + ([gettext("Ruled out: %(out)s.", out=named(out))] if out else []))
     if not out:
@@ -270,9 +270,9 @@ def _tolerant_sentence(
         )
     parts = [gettext("%(arm)s leads.", **said)]
     if shown:
-        parts.append(gettext("These are shown not to be better by %(tolerance)s or more: %(shown)s.", **said))
+        parts.append(gettext("Shown not to be better by %(tolerance)s or more: %(shown)s.", **said))
     if possible:
-        parts.append(gettext("These may still be better by %(tolerance)s or more: %(others)s.", **said))
+        parts.append(gettext("May still be better by %(tolerance)s or more: %(others)s.", **said))
     if out:
         parts.append(gettext("Ruled out: %(out)s.", out=named(out)))
     return " ".join(parts)

@@ -67,7 +67,7 @@ STEPS = (
     Step(
         name="outcomes",
         title=Translatable("What is observed"),
-        lead=Translatable("What a single reward looks like, and what else is watched."),
+        lead=Translatable("Describe a single reward and any other outcomes to watch."),
         first=(
             "noise.kind", "noise.scale", "noise.low", "noise.high", "noise.rate", "noise.inference", "noise.mean",
         ),
@@ -102,19 +102,21 @@ LABELS: Mapping[str, tuple[str, str]] = {
         Translatable("One per line, at least two, or just a number if they need no names."),
     ),
     "control": (
-        Translatable("The one that is used today"),
-        Translatable("Optional: the others are compared with this one."),
+        Translatable("The control, which is used today"),
+        Translatable("Optional: the others are compared with the control."),
     ),
     "agents": (Translatable("Agents"), Translatable("One per line, or just a number if they need no names.")),
     "sampling.rate": (
         Translatable("Draws a day"),
-        Translatable("Optional: one number, or one for each agent, for example 4, 3, 5. It shows who is late."),
+        Translatable(
+            "Optional: one number, or one for each agent, for example 4, 3, 5. Parley then shows which agents are "
+            "late."),
     ),
     "sampling.round_days": (
         Translatable("Days between phases"),
-        Translatable("Optional: the time to collect, decide and start again."),
+        Translatable("Optional: the time to collect the results, decide and start the next phase."),
     ),
-    "weights.kind": (Translatable("How to weight an agent's question"), ""),
+    "weights.kind": (Translatable("How to weight the results in an agent's question"), ""),
     "weights.alpha": (
         Translatable("Own share"),
         Translatable(
@@ -140,26 +142,28 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "weights.kernel": (Translatable("How to compute similarity from these numbers"), ""),
     "weights.bandwidth": (Translatable("Distance at which similarity falls to 0.61"), ""),
     "weights.mix": (
-        Translatable("Weights of the own cell, own site, own stratum and everybody"),
+        Translatable("Weights of one’s own cell, site and stratum, and of everybody"),
         Translatable("Four numbers that sum to 1."),
     ),
     "weights.reason": (
         Translatable("Why you chose these weights"),
         Translatable("The readers of the reports will see this."),
     ),
-    "noise.kind": (Translatable("A single reward is"), ""),
+    "noise.kind": (Translatable("Kind of reward"), ""),
     "noise.scale": (
-        Translatable("Its standard deviation"),
+        Translatable("Standard deviation"),
         Translatable("A number, or the word unknown."),
     ),
     "noise.low": (Translatable("The smallest possible value"), ""),
     "noise.high": (Translatable("The largest possible value"), ""),
     "noise.rate": (
-        Translatable("Roughly how often it is a success today"),
-        Translatable("From 0 to 1. It sets the size of the first phase and affects nothing else."),
+        Translatable("Rough success rate today"),
+        Translatable(
+            "From 0 to 1. It sets the size of the first phase and the rates that plans simulate; the guarantee does "
+            "not depend on it."),
     ),
-    "noise.inference": (Translatable("Exact or normal approximation"), ""),
-    "noise.mean": (Translatable("Roughly how many events there are today"), Translatable(
+    "noise.inference": (Translatable("Exact inference or normal approximation"), ""),
+    "noise.mean": (Translatable("Rough mean number of events today"), Translatable(
         "Sets the size of the first phase."
     )),
     "delta": (Translatable("Chance of any wrong answer"), Translatable("Between 0 and 1; 0.1 if left out.")),
@@ -171,18 +175,18 @@ LABELS: Mapping[str, tuple[str, str]] = {
         ),
     ),
     "max_samples": (Translatable("Maximum number of draws"), Translatable(
-        "Optional: the study ends then, decided or not."
+        "Optional: the study ends at this number, decided or not."
     )),
     "max_rounds": (Translatable("Maximum number of phases"), Translatable("Optional.")),
     "largest_gap": (
         Translatable("The largest possible difference"),
-        Translatable("Optional: sets the size of the first phase."),
+        Translatable("Optional: an upper limit, which sets the size of the first phase."),
     ),
 }  # fmt: skip
 CHOICES: Mapping[str, Mapping[str, str]] = {
     "audience": {
-        "trial": Translatable("people of a trial"),
-        "experiment": Translatable("people of an experiment"),
+        "trial": Translatable("a trial team"),
+        "experiment": Translatable("an experiment team"),
         "bandit": Translatable("researchers"),
     },
     "weights.kind": {

@@ -179,7 +179,7 @@ class Policy(ABC):
         """A sentence on what remains of the guarantee if means move between phases."""
         if self.allows_drift:
             return Translatable(
-                "the same if means change between phases, by the same amount for all arms of a site: arms are "
+                "the same if means change between phases by the same amount for all arms of a site, because arms are "
                 "compared within phases"
             )
         return Translatable(

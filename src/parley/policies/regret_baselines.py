@@ -161,7 +161,7 @@ class OracleRegret(Playing):
         require_truth(self.problem, self.instance)
 
     def claim(self, probability: float) -> str:  # noqa: ARG002
-        return Translatable("plays the best arms (knowing the true gaps, which no real study does)")
+        return Translatable("plays the best arms (it is given the true gaps, which no real study knows)")
 
     @once
     def _counts(self) -> IntArray:

@@ -25,24 +25,31 @@ from parley.weight_map import weight_maps
 
 ROUNDING = 1e-9
 MOST_ARMS = 6  # most arms that a sentence names
-REMAIN = "{0}{1}: the list shows the candidates that remain, not answers (for them: {2})"
+REMAIN = "{0}{1}: the list shows the candidates that remain, not answers (the guarantee of answers: {2})"
 WHY = {
     OutcomeStatus.CANCELLED: phrase("stopped early", of=REMAIN),
     OutcomeStatus.EXHAUSTED: phrase("the budget was reached first", of=REMAIN),
-    OutcomeStatus.BLOCKED: Translatable("a site is lost"),
+    OutcomeStatus.BLOCKED: Translatable("a lost site blocks the answer"),
     OutcomeStatus.OPEN: phrase("not over yet", of=REMAIN),
 }
 WITHOUT = phrase(" for {0}", of=REMAIN)
 GONE = phrase("; left without an answer: {0} (the others were re-weighed)")
 CORRECTED = (
-    phrase("; {0} report was corrected after the decision, and this is about the numbers before the correction"),
-    phrase("; {0} reports were corrected after the decision, and this is about the numbers before the corrections"),
+    phrase(
+        "; {0} report was corrected after the decision, and the guarantee is about the numbers before the correction"
+    ),
+    phrase(
+        "; {0} reports were corrected after the decision, and the guarantee is about the numbers before the corrections"
+    ),
 )
 WITHDRAWN = (
-    "withdrawn, because {0} are missing from the reports and the study allows only {1:.3g} % of an arm; without "
-    "missing outcomes the guarantee would have been: {2}"
+    "withdrawn, because {0} are missing from the reports and the study allows at most {1:.3g} % of an arm to be "
+    "missing; without missing outcomes the guarantee would have been: {2}"
 )
-IN_PART = phrase(" are missing from the reports: the guarantee holds only if this does not depend on their outcomes")
+IN_PART = phrase(
+    " are missing from the reports: the guarantee holds only if they are missing for reasons unrelated to their "
+    "outcomes"
+)
 SHARE = "{0} % of {1}"
 # The shares of several arms, as in "12 % of A, 3 % of B".
 SHARES = [
@@ -50,7 +57,10 @@ SHARES = [
     for template in (WITHDRAWN, phrase("{0}" + IN_PART), "{0}{1}")
     for words in (SHARE + ", {2}", SHARE)
 ]
-ADJUSTED = "{0}; outcomes are adjusted for {1}, which is valid only if arms are assigned at random regardless of it"
+ADJUSTED = (
+    "{0}; outcomes are adjusted for {1}, and this is valid only if arms are assigned at random, independently of its "
+    "value"
+)
 
 
 def issue_certificate(

@@ -33,7 +33,7 @@ STANDS = phrase(
     "what the recorded phases would show with the corrected numbers in place of the original ones, and with the same "
     "plans; the decisions and answers themselves do not change"
 )
-WITHOUT_ERROR = phrase(STANDS + ". It has no error probability: ")
+WITHOUT_ERROR = phrase(STANDS + ". No error probability can be stated for this: ")
 
 
 class OtherPhase(Message, tag="parley/other-phase/1"):
@@ -139,9 +139,9 @@ class Reading:
         if (why := not_reweighable(self.trial.study)) is not None:
             return WITHOUT_ERROR + why
         return STANDS + Translatable(
-            ". It has the error probability of the study if the corrected numbers are the rewards that were drawn, "
-            "and if the choice of the reports to check again did not depend on them; the certificate does not claim "
-            "this"
+            ". The result has the error probability of the study if the corrected numbers are the rewards that were "
+            "drawn, and if the choice of the reports to check again did not depend on the rewards; the certificate "
+            "does not claim that these conditions hold"
         )
 
 
@@ -277,7 +277,7 @@ def correction_preview(trial: Trial, report: Report) -> CorrectionPreview:
         effect=joined("; ", [_would_change(found.would_change), *(one.words for one in found.other_verdicts)]),
         guardrails=found.other_verdicts,
         guarantee=Translatable(
-            "{0}: unchanged, for the numbers before the corrections. With the corrections: {1}",
+            "{0}: this is unchanged, and is about the numbers before the corrections. With the corrections: {1}",
             trial.guarantee,
             found.meaning,
         ),

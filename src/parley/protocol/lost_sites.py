@@ -211,7 +211,9 @@ def guarantee_under(
         guarantee = Translatable(
             ASKED_ANEW, how=template.format(", ".join(sorted(withdrawn))), anew=guarantee, either=either
         )
-    reason = Translatable(", if the reason to open {0} has nothing to do with these rewards", ", ".join(sorted(opened)))
+    reason = Translatable(
+        ", if the reason for opening {0} has nothing to do with the rewards of this study", ", ".join(sorted(opened))
+    )
     return guarantee + (reason if opened else "")
 
 

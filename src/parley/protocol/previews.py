@@ -187,9 +187,9 @@ def _asked_again(trial: Trial, after: Trial) -> Agents:
 
 
 def _effect(trial: Trial, ahead: Projection, *, changed: int, finished: bool) -> str:
-    asks: str = Translatable("{0} of {1} agents ask another question from here on", changed, len(trial.study.agents))
+    asks: str = Translatable("{0} of {1} agents ask a different question from now on", changed, len(trial.study.agents))
     if ahead.left:
-        asks += Translatable("; {0} left and gets no answer unless you give weights for it", ", ".join(ahead.left))
+        asks += Translatable("; there will be no answer for {0} unless you give weights", ", ".join(ahead.left))
     return joined(". ", [asks, _goes_on(trial, finished=finished)])
 
 
@@ -197,7 +197,8 @@ def _goes_on(trial: Trial, *, finished: bool, planned: bool = True) -> str:
     """A sentence on what happens to the phase in progress if another question is asked."""
     if finished:
         return Translatable(
-            "The recorded phases answer it, so the study ends at once and draws of this phase do not count"
+            "The recorded phases already answer the new question, so the study ends at once and draws of this phase "
+            "do not count"
         )
     if trial.stage is Stage.STALLED:
         return (
@@ -227,7 +228,7 @@ class ArmPreview(Message, tag="parley/arm-preview/1"):
 
 def open_arm_preview(trial: Trial, arm: str) -> ArmPreview:
     """Preview the opening of a dormant or withdrawn arm."""
-    becomes = Translatable("{0} is a candidate of every agent from here on", arm)
+    becomes = Translatable("{0} is a candidate for every agent from now on", arm)
     return _arm_preview(trial, open_arm, arm, "arm-opened", becomes)
 
 
@@ -250,7 +251,9 @@ def _arm_preview(trial: Trial, act: Callable[[Trial, str], Anew], arm: str, kind
         "questions with fewer arms",
         problem.delta,
     )
-    stops = "" if opens or finished else Translatable(". Sites that stop drawing it now report the draws they have")
+    stops = (
+        "" if opens or finished else Translatable(". Sites that now stop drawing it report the draws that they have")
+    )
     return ArmPreview(
         study=trial.id,
         arm=arm,
@@ -265,7 +268,7 @@ def _arm_preview(trial: Trial, act: Callable[[Trial, str], Anew], arm: str, kind
         effect=joined(". ", [becomes, _goes_on(trial, finished=finished, planned=anew.plan is not None)]) + stops,
         guarantee=(
             after.guarantee
-            + Translatable(". Every recorded phase is weighed again with the arms that are open then")
+            + Translatable(". Every recorded phase is weighed again with the arms that will be open")
             + ("" if opens else spends)
         ),
     )
@@ -302,7 +305,9 @@ def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
         else Translatable("its question is asked from the next phase on")
     )
     rests = (
-        "" if others else Translatable(". It has no weight in any other agent's mix: re-weigh the study to change that")
+        ""
+        if others
+        else Translatable(". This agent has no weight in the mix of any other agent: re-weigh the study to change that")
     )
     return ThawPreview(
         study=trial.id,
@@ -312,7 +317,8 @@ def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
         weighed_by=weighed,
         projection=project(replace(trial, frozen=back.frozen)),
         effect=where + Translatable(". Weights stay as they are") + rests,
-        guarantee=trial.guarantee + Translatable(": kept, if the reason has nothing to do with the rewards"),
+        guarantee=trial.guarantee
+        + Translatable(". The guarantee is kept if the reason has nothing to do with the rewards"),
     )
 
 
@@ -385,8 +391,8 @@ def freeze_preview(trial: Trial, agent: str) -> FreezePreview:
         termination=_termination(pairs, without),
         guarantee=trial.guarantee
         + Translatable(
-            ": kept, if the reason for freezing has nothing to do with the rewards. What was reported still counts; "
-            "answers may be lost, but the error probability does not grow"
+            ". The guarantee is kept if the reason for freezing has nothing to do with the rewards. What was "
+            "reported still counts; answers may be lost, but the error probability does not grow"
         ),
         keep=project(alone),
         reweigh=anew,
@@ -507,7 +513,7 @@ def early_close_preview(trial: Trial) -> EarlyClosePreview:
         ),
         guarantee=trial.guarantee
         + Translatable(
-            ": kept, if the reason for not waiting has nothing to do with the rewards of this phase. Only reported "
-            "draws count, and no decision is taken that needs the others"
+            ". The guarantee is kept if the reason for not waiting has nothing to do with the rewards of this phase. "
+            "Only reported draws count, and no decision is taken that needs the others"
         ),
     )

@@ -43,7 +43,7 @@ REASONS: dict[str, str] = {
     "too-few-people": "fewer people came than planned",
     "more-people": "more people came than planned",
     "end-of-period": "a period fixed in advance has ended",
-    "supply": "an arm could no longer be given",
+    "supply": "an arm was no longer available",
     "staff": "the site had to stop for reasons of its own",
 }
 
@@ -53,8 +53,8 @@ CLOSING_REASONS = {word: meaning for word, meaning in REASONS.items() if word !=
 # More than one void in twenty assignments should be questioned; one or two voids say nothing.
 MANY_VOIDS, FEW_VOIDS = 0.05, 3
 VOIDS = (
-    "sites voided {0} of {1} assignments. Whoever voids an assignment knows the arm, and the next person gets another "
-    "arm: ask the sites why"
+    "sites voided {0} of {1} assignments. Whoever voids an assignment already knows its arm, and the next person may "
+    "get another arm: ask the sites for their reasons"
 )
 
 MOST_RELEASES = 1_000  # most releases of a person's cell: with more, no privacy would be left
@@ -65,8 +65,8 @@ LARGE = "which is too large, so the study costs more than it must"
 UNEQUAL = "{what} about {ratio:.3g} times as much as others that share their scale: {UNSOUND}"
 SKEWED = "{what} (skewness about {skew:.2g}), and so are their means, but the study treats them as Gaussian: {UNSOUND}"
 OVERDISPERSED = (
-    "{what} {ratio:.3g} times their mean (variance over mean; it is 1 for Poisson counts): {UNSOUND}; kind = "
-    '"gaussian" with an unknown scale allows for it'
+    "{what} {ratio:.3g} times their mean (variance over mean, which is 1 for Poisson counts): {UNSOUND}; kind = "
+    '"gaussian" with an unknown scale allows any ratio'
 )
 UNSOUND = "the guarantee does not hold"
 STATED = [

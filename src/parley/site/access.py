@@ -25,7 +25,7 @@ COOKIE = "parley-site"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MOST = 2 * 1024 * 1024  # bytes of a body: a table of about ten thousand people
 EVERYBODY = ""  # stands for all addresses together, where a limit is by address
-ELSEWHERE = Translatable("a form that was not sent from this page")
+ELSEWHERE = Translatable("this form was not sent from this page: reload the page and try again")
 
 
 class Form(dict[str, str]):
@@ -111,7 +111,7 @@ class Access:
         """
         if sent_from_elsewhere(request, unsaid=True):
             raise Refused(403, ELSEWHERE)
-        words = Translatable("a form of this page has at most {most} fields", most=MOST_FIELDS)
+        words = Translatable("too many fields: a form of this page has at most {most}", most=MOST_FIELDS)
         body, too_many = await self.body(request), Refused(400, words)
         kind, _, boundary = request.headers.get("content-type", "").partition("boundary=")
         if kind.startswith("multipart/form-data") and boundary:
@@ -157,4 +157,4 @@ def _parts(body: bytes, boundary: str, too_many: Refused) -> Form:
 
 
 def _too_large(most: int) -> Refused:
-    return Refused(413, Translatable("at most {most} bytes are accepted at once", most=most))
+    return Refused(413, Translatable("the request is too large: at most {most} bytes are accepted at once", most=most))

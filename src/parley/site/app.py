@@ -48,7 +48,7 @@ TITLES = {
     404: "Not found",
     405: "Method not allowed",
     409: "Not now",
-    411: "The body must state its length",
+    411: "The request must state the length of its body",
     413: "Too large",
     415: "The body must be JSON",
     421: "Another host",

@@ -36,7 +36,7 @@ def text_of(data: bytes, known: Known, columns: Sequence[str]) -> str:
     if data.startswith(EXCEL):
         return _workbook(data, known, columns)
     if data.startswith(OLD_EXCEL):
-        raise _wrong(Translatable("an Excel file of the old kind (.xls)"), KINDS)
+        raise _wrong(Translatable("an Excel file in the old format (.xls)"), KINDS)
     for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
         if data.startswith(mark):
             return data.decode(encoding, "replace")
@@ -100,7 +100,7 @@ def _sheet(book: Any, known: Known, columns: Sequence[str]) -> Any:
             found.append(sheet)
     if len(found) != 1:
         names = ", ".join([sheet.title for sheet in found] or book.sheetnames)[:200]
-        several = Translatable("several sheets with these columns: {names}", names=names)
+        several = Translatable("several sheets with such columns, namely {names}", names=names)
         none = Translatable("the sheets {names}", names=names)
         allowed = Translatable("one sheet whose first line has the columns {columns}", columns=", ".join(columns))
         raise _wrong(several if found else none, allowed)
@@ -127,7 +127,7 @@ def _check_merged(archive: zipfile.ZipFile, title: str) -> None:
             if merged:
                 place = merged[1].decode()
                 found = Translatable("merged cells, {place}", place=place)
-                raise _wrong(found, Translatable("a value in every cell: unmerge them"))
+                raise _wrong(found, Translatable("a value in every cell: unmerge the cells"))
 
 
 def _text(sheet: Any, known: Known) -> str:

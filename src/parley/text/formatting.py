@@ -226,7 +226,7 @@ def answer_text(found: Mapping[str, Any]) -> str:
     arms = ", ".join(found["arms"])
     if found["answered"]:
         return arms
-    return gettext("none; %(arms)s leads", arms=arms) if arms else gettext("none")
+    return gettext("none; leading: %(arms)s", arms=arms) if arms else gettext("none")
 
 
 def finding_rows(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -55,7 +55,7 @@ class Table:
         """Raise if the table has none of these columns, in upper or lower case: such a table probably has no header."""
         if self.columns and not {name.lower() for name in names} & set(self.columns):
             found = Translatable("the columns {names}", names=", ".join(self.columns)[:200])
-            allowed = Translatable("also one of {names}", names=joined(", ", names))
+            allowed = Translatable("a table that also has one of {names}", names=joined(", ", names))
             raise wrong_cell(self.source, 1, "", found, allowed)
 
 
@@ -126,7 +126,7 @@ def load_table(path: str | Path) -> Table:
     if data.startswith(EXCEL):
         return _excel(data, str(path))
     if data.startswith(OLD_EXCEL):
-        raise InvalidInput(str(path), found="an Excel file of the old kind (.xls)", allowed=FORMATS)
+        raise InvalidInput(str(path), found="an Excel file in the old format (.xls)", allowed=FORMATS)
     return read_table(data, str(path), needed=())
 
 

@@ -197,7 +197,7 @@ def test_the_same_number_twice_is_no_range():
 
 
 TO_DECIDE = [
-    "Question", "The design in ten lines", "What to expect", "What it takes", "Risks", "Who decides what", "Appendix"
+    "Question", "The design in ten lines", "What to expect", "Size of the study", "Risks", "Who decides what", "Appendix"
 ]  # fmt: skip
 
 

@@ -136,7 +136,7 @@ def other_weights_of(found: Sensitivities | None) -> dict[str, Any]:
 def map_of(certificate: Mapping[str, Any] | None) -> Markup | None:
     """Draw which answer holds at which weights; None if the study states no doubt about its weights."""
     found = certificate["map"] if certificate else None
-    label = gettext("Which answer holds for which weights; the list says it in words")
+    label = gettext("The weights for which each answer holds; the list below says the same in words")
     return map_chart(found, label) if found else None
 
 
@@ -292,9 +292,9 @@ def _panel(agent: Mapping[str, Any], found: Mapping[str, Any], tolerance: float)
 
 
 def _picture(agent: Mapping[str, Any], kind: str, to: str | None, *, rates: bool, tolerance: float) -> Markup:
-    what = gettext("Mixed means") if to is None else gettext("Differences to %(arm)s", arm=to)
+    what = gettext("Mixed means") if to is None else gettext("Differences from %(arm)s", arm=to)
     label = gettext(
-        "%(what)s of %(agent)s with simultaneous intervals; the numbers are below",
+        "%(what)s for %(agent)s with simultaneous intervals; the numbers are below",
         what=what,
         agent=agent["agent"],
     )

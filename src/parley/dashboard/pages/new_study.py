@@ -270,7 +270,7 @@ def _mix(problem: Problem) -> dict[str, Any]:
     drawing = [place for place, name in enumerate(problem.agents) if name not in problem.asks_only]
     names = [problem.agents[place] for place in drawing]
     rows = [(problem.agents[place], np.asarray(problem.weights)[drawing, place].tolist()) for place in asking]
-    label = gettext("Whose results count in each agent's question; the numbers are below")
+    label = gettext("How much each agent's results count in every question; the numbers are below")
     return {"picture": mix_chart(names, rows, label), "names": names[:MOST_MIXED], "rows": rows}
 
 

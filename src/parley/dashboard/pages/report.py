@@ -261,7 +261,7 @@ def _design(known: Mapping[str, Any], study: StudyMessage) -> Table:
         (w["arms"], ", ".join(status.arm_names)),
         (w["rewards"], noise),
         (gettext("policy"), f"{status.policy}{f' ({options})' if options else ''}"),
-        (gettext("promise"), translated(status.guarantee)),
+        (gettext("guarantee"), translated(status.guarantee)),
         *([(gettext("looks and size"), translated(status.extent))] if status.extent else []),
         *((key, translated(words)) for key, words in status.descriptions.items() if key != "audience"),
         *(
@@ -358,7 +358,7 @@ def _flow_figure(conduct: Conduct) -> Markup:
         others.append(gettext("for a phase that has not begun: %(count)s", count=number(conduct.ahead_in_all)))
     later = []
     if conduct.between_in_all:
-        later.append(gettext("of them between phases: %(count)s", count=number(conduct.between_in_all)))
+        later.append(gettext("of these, between phases: %(count)s", count=number(conduct.between_in_all)))
     if flow["corrected"]:
         later.append(gettext("corrected after the decision: %(count)s", count=corrected))
     trunk = [
@@ -421,8 +421,8 @@ def _led(panel: Mapping[str, Any]) -> str:
 
 
 def _estimates(panel: Mapping[str, Any], found: Mapping[str, Any], w: Mapping[str, str]) -> Table:
-    kinds = {"mean": gettext("Mixed mean"), "to_leader": gettext("Difference to %(arm)s", arm=panel["leader"])}
-    kinds |= {"to_control": gettext("Difference to %(arm)s", arm=found["control"])} if found["control"] else {}
+    kinds = {"mean": gettext("Mixed mean"), "to_leader": gettext("Difference from %(arm)s", arm=panel["leader"])}
+    kinds |= {"to_control": gettext("Difference from %(arm)s", arm=found["control"])} if found["control"] else {}
     rows = [
         (one["arm"], translated(one["status"]), *(one[kind]["joint"] for kind in kinds), number(one["draws"]))
         for one in panel["arms"]
@@ -489,9 +489,7 @@ def _corrections(known: Mapping[str, Any]) -> str:
     reports = _table("", (agent, gettext("Phase"), gettext("Record"), gettext("Reason")), rows)
     read = [(one["agent"], translated(CHANGES[one["would_change"]]), ", ".join(one["arms"])) for one in known["reread"]]
     anew = _table("", (agent, gettext("Would the answer change?"), gettext("Candidates with the corrections")), read)
-    meaning = gettext(
-        "The tables below show %(meaning)s.", meaning=translated(corrected["with_corrections"]["meaning"])
-    )
+    meaning = gettext("Below is %(meaning)s.", meaning=translated(corrected["with_corrections"]["meaning"]))
     shown = f"{reports.markdown(as_text)}\n\n{meaning}\n\n{anew.markdown(as_text)}"
     if not (other := corrected["with_corrections"].get("guardrails")):
         return shown
@@ -519,7 +517,7 @@ def _certificate(known: Mapping[str, Any]) -> Table:
             ),
         ),
         (gettext("policy"), f"{certificate['policy']}, Parley {certificate['version']}"),
-        (gettext("under drift"), translated(certificate["drift"])),
+        (gettext("guarantee under drift"), translated(certificate["drift"])),
         *((translated(name), f"{number(found)}{anew}") for key, name in PLANNED.items() if (found := certificate[key])),
     ]
     if status.settings["horizon"] is None:

@@ -340,7 +340,7 @@ def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, i
         own = Translatable("each agent has a best arm of its own, by {0:.3g}", gap)
         best(own, (np.arange(len(sites)) % problem.arm_count, sites), gap, each)
         apart = np.where(sites == sites[-1], 0, problem.arm_count - 1)
-        against = Translatable("{0} against all others, by {1:.3g}", problem.sites[-1], gap)
+        against = Translatable("the best of {0} differs from that of all others, by {1:.3g}", problem.sites[-1], gap)
         best(against, (apart, sites), gap, each)
     return made
 

@@ -469,7 +469,7 @@ def weights_figure(dossier: Dossier, *, theme: str = "light") -> Figure:
         look: dict[str, Any] = {"fmt": "o-", "color": style.colour(0)}
         errors = [study.standard_error(study.samples) for study in studies]
         cost.errorbar(values, [study.samples.mean() for study in studies], yerr=errors, **look)
-        cost.set(ylim=(0, None), title=gettext("What it takes"), ylabel=gettext("mean draws"))
+        cost.set(ylim=(0, None), title=gettext("Size of the study"), ylabel=gettext("mean draws"))
         sample_axis(cost)
         errors = [100 * study.standard_error(study.correct) for study in studies]
         power.errorbar(values, [100 * study.power for study in studies], yerr=errors, **look)

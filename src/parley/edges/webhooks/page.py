@@ -46,7 +46,7 @@ async def test(shown: Page) -> Response:
     found = await shown.call(api.test_webhook, webhook=shown.form.get("webhook", "-"))
     if found.delivered:
         return await webhooks_page(shown, said=Translatable("The test message arrived: {0} is live.", found.id))
-    problem = Translatable("The test message of {0} did not arrive: ", found.id) + str(found.error)
+    problem = Translatable("The test message for {0} did not arrive: ", found.id) + str(found.error)
     return await webhooks_page(shown, problem=problem)
 
 

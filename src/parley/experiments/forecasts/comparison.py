@@ -134,13 +134,13 @@ class Comparison:
         if most > self.delta:  # the simulated studies do not prove that normal inference keeps delta
             return EXACT, Translatable("normal inference is {0}", erred)
         gains = Translatable(
-            "{0:.2f} times the samples of exact inference over these truths and a mean power of {1:.1f} % instead of "
-            "{2:.1f} %",
+            "{0:.2f} times the samples of exact inference over these truths, with a mean power of {1:.1f} % instead "
+            "of {2:.1f} %",
             *(share, 100 * power[NORMAL], 100 * power[EXACT]),
         )
         if share > 1 / CLOSE and power[NORMAL] < CLOSE * power[EXACT]:
             return EXACT, Translatable("normal inference is an approximation and saves little: {0}", gains)
-        return NORMAL, Translatable("it takes {0} and is {1}", gains, erred)
+        return NORMAL, Translatable("it takes {0}, and it is {1}", gains, erred)
 
     @property
     def design(self) -> tuple[str, str]:
@@ -157,7 +157,7 @@ class Comparison:
         share, best = min(choices, key=lambda pair: pair[0], default=(1.0, None))
         if best is None or share > 1 / CLOSE:
             why = Translatable(
-                "no other design with the same power and about as many looks takes clearly fewer samples"
+                "no other design with the same power and at most three times as many looks takes clearly fewer samples"
             )
             if best is not None:
                 why = Translatable("{0}; the nearest, {1}, takes {2:.2f} times as many", why, best.label, share)
@@ -197,9 +197,9 @@ class Comparison:
     def sentences(self) -> list[str]:
         """The recommendations with their reasons, and the truths under which other designs are better."""
         (name, why), (design, because) = self.inference, self.design
-        said: list[str] = [Translatable("Recommended inference: {0}: {1}.", name, why)] if why else []
+        said: list[str] = [Translatable("Recommended inference: {0}. Reason: {1}.", name, why)] if why else []
         said += [self.error_sentence] if self.error_sentence else []
-        said.append(Translatable("Recommended design: {0}: {1}.", design, because))
+        said.append(Translatable("Recommended design: {0}. Reason: {1}.", design, because))
         said += [
             Translatable(
                 "Under {0}, {1} takes fewer samples: {2:,.0f} in {3:,.1f} looks; "

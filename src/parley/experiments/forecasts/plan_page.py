@@ -402,7 +402,7 @@ def operating_figure(found: Sequence[Characteristic], *, theme: str = "light") -
         cost.set_xscale("log")
         sample_axis(cost, "x")
         cost.set(
-            xlabel=gettext("draws of all agents") + gettext(" (logarithmic scale)"), title=gettext("What it takes")
+            xlabel=gettext("draws of all agents") + gettext(" (logarithmic scale)"), title=gettext("Size of the study")
         )
         power.set_yticks(places, names)
         power.set_ylim(len(found) - 0.5, -0.5)

@@ -514,7 +514,7 @@ class EvidenceRacing(Elimination):
     def explain(self, state: State) -> Explanation:
         assert isinstance(state, Wealth)
         score = np.minimum(self._shown(state), self.line)
-        words: str = Translatable("against the arm, from the opponent with the least evidence against it")
+        words: str = Translatable("against the arm, the smallest over all its opponents")
         if isinstance(state, Pairs):
             score, words = tolerance.shown(self.problem, state, score, self.line)
         return Explanation(
