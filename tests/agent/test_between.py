@@ -307,7 +307,7 @@ def test_an_outcome_of_somebody_assigned_ahead_is_no_correction_before_the_next_
         filled(site, 9)
         noted(site, range(9))
         site(first_phase())
-        with pytest.raises(InvalidInput, match="enter the outcome again"):
+        with pytest.raises(InvalidInput, match="not reported yet, enter it again"):
             site.correct([("p-6", 0.0)])
         assert not site.people.corrections
         noted(site, [6], 0.5)  # also for a site that is never asked again

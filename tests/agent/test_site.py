@@ -124,7 +124,7 @@ def test_where_the_plan_must_be_met_the_missing_are_replaced_by_people_drawn_fro
             assert site.people[more[-1].participant].probability == Fraction(1, 2)
         assert [one.arm for one in more].count(given[0].arm) == 1
         assert site.status()["reserve"] == len(more) - 1
-        with pytest.raises(NotNow, match="the place has been given to somebody else"):
+        with pytest.raises(NotNow, match="somebody else has since been assigned as a replacement"):
             site.outcome("p-0", 1.0)
         for one in (*given[1:], more[-1]):
             site.outcome(one.participant, 1.0)
@@ -384,7 +384,7 @@ def test_a_site_closes_its_part_early_for_a_reason_from_the_list(tmp_path):
         with pytest.raises(InvalidInput, match="too-few-people"):
             site.finish("because of the rewards")
         site.finish("too-few-people")
-        with pytest.raises(NotNow, match="is closed"):
+        with pytest.raises(NotNow, match="is already closed"):
             site.finish("too-few-people")
         assert not site.assign("late").counted
         for number in range(3):

@@ -190,7 +190,7 @@ def test_the_page_asks_each_question_and_notes_each_answer(desk):
     wrong = desk.post(422, do="outcome", participant="p-1", outcome="Pain", reward="77")
     assert "Allowed: a number from 0 to 10." in wrong
     assert 'value="77"' in wrong
-    assert "Allowed: harm, Pain; without a name it means the primary outcome." in desk.post(
+    assert "Allowed: harm, Pain, or no name for the primary outcome." in desk.post(
         422, do="outcome", participant="p-1", outcome="pain", reward="1"
     )
     gone = desk.post(do="gone", participant="p-1")
@@ -223,7 +223,7 @@ def test_a_table_has_a_column_for_each_outcome(desk):
         assert wrong.count(words) == 1, words
     assert people["p-4"].others == {"Pain": 3.0}, "nothing of it was taken"
     none = desk.post(422, do="take", table="participant,weight\np-4,3\n")
-    assert "Allowed: also one of outcome, harm, Pain." in none
+    assert "Allowed: a table that also has one of outcome, harm, Pain." in none
 
 
 def test_the_api_names_an_outcome_and_bulk_takes_each_once(desk):

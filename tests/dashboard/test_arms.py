@@ -32,7 +32,7 @@ def test_an_arm_is_opened_and_another_withdrawn_once_the_consequences_were_seen(
         page = browser.get(f"{base}/administration?open-arm=d")
         for words in (
             "If d is opened",
-            "D is a candidate of every agent",
+            "D is a candidate for every agent",
             "if the reason to open d has nothing to do with",
         ):
             assert words in page.text, words

@@ -194,7 +194,7 @@ def test_an_arm_that_was_set_aside_is_not_called_worse(here, tie):
             for arm, decision, bound in told:
                 assert (bound == "–") == ("ruled out in phase" not in decision), (arm, decision, bound)
                 assert arm != "c" or "ruled out in phase" in decision
-            assert "This arm may be just as good" in page
+            assert "An arm that is set aside may be just as good" in page
         assert "set aside in" in browser.get("/studies/tie/evidence").text
 
 
@@ -320,7 +320,7 @@ def test_an_answer_whose_reports_left_out_too_much_has_no_guarantee(here):
     assert "Phases without a report: North 3, South 3." in answer
     for page in (answer, report):
         assert "ithdrawn, because " in page
-        assert "are missing from the reports and the study allows only 50 % of an arm" in page
+        assert "are missing from the reports and the study allows at most 50 % of an arm" in page
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_page_report_and_file_say_what_the_api_says(here, half):
                 assert page.count(estimate_text(arm[kind])) >= 1
                 assert report.count(estimate_text(arm[kind])) >= 1
     assert page.count('class="figure forest"') == 4, "to the leader and to the control, of two agents"
-    assert "Difference to c" in page
+    assert "Difference from c" in page
     assert "for comparison only" in page
 
 

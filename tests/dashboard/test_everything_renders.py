@@ -127,7 +127,7 @@ def test_people_between_phases_and_unmasked_ones_are_told_however_a_study_ended(
     assert f">of these, between phases: {found['between_in_all']:,}<" in page
     assert f">for a phase that has not begun: {found['ahead_in_all']:,}<" in page
     assert "| outside | between phases | for a later phase | unmasked |" in file.lower()
-    assert "whose treatment was shown at their site" in file, "in the words of the audience"
+    assert "whose treatment was shown to somebody at their site" in file, "in the words of the audience"
     if end == "run":
         certificate, answer = walk.ask("GET", "certificate"), browser.get(f"/studies/{walk.id}/answer").text
         assert (certificate["between"], certificate["ahead"]) == (found["between_in_all"], found["ahead_in_all"])

@@ -100,7 +100,7 @@ def test_a_map_is_in_the_certificate_on_the_page_and_in_the_report(here, mapped)
         assert [step["step"] for step in one["steps"]] == ["alpha 0.1", "alpha 0.5", "alpha 0.9"]
     for shown in (page, report):
         assert "Weights in doubt" in shown
-        assert "Which answer holds for which weights" in shown
+        assert "The weights for which each answer holds" in shown
     answers = page.split('<ul class="answers">')[1].split("</ul>")[0]
     assert "alpha" not in answers, "the map has the steps"
 

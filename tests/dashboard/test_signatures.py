@@ -20,7 +20,7 @@ def test_a_study_is_signed_on_its_answer_and_the_report_lists_it(here):
         done = browser.post(f"{base}/sign", data=fields | {"token": here.token})
         assert done.url.fragment == "signatures-title"
         verified = browser.get(f"{base}/answer?verify=1").text
-        assert "It contains 1 signature." in verified
+        assert "The log contains 1 signature." in verified
         for text in (done.text, browser.get(f"{base}/report").text):
             assert "Ada &lt;i&gt;Example&lt;/i&gt;" in text
             assert "administrator:office" in text

@@ -256,7 +256,7 @@ def test_phases_that_a_site_drops_are_in_the_certificate_and_withdraw_the_guaran
     assert certificate.empty_phases == {trial.study.agents[0]: 6}
     assert np.array(certificate.left_out).sum() > np.array(certificate.samples)
     assert certificate.guarantee.startswith("withdrawn, because ")
-    assert "the study allows only 50 % of an arm" in certificate.guarantee
+    assert "the study allows at most 50 % of an arm" in certificate.guarantee
     assert verify_log(records).sound
 
 

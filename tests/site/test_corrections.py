@@ -308,7 +308,7 @@ def test_an_administrator_sees_which_of_two_waiting_corrections_is_older(bed, mo
     newest, *older = bed.cards()
     assert f'id="q{records[-1]}"' in newest
     assert "A newer report" not in newest
-    assert all(f"A newer report of the same phase is waiting too: record {records[-1]}" in card for card in older)
+    assert all(f"A newer report of the same phase is also waiting: record {records[-1]}" in card for card in older)
     monkeypatch.setattr(administration, "MOST_BESIDE", 2)
     assert [re.search(r'id="q(\d+)"', card)[1] for card in bed.cards()] == [str(records[n]) for n in (2, 1, 0)]
     asked = {"newest_first": True, "limit": 2}
@@ -584,7 +584,7 @@ def test_a_report_that_the_study_moved_on_without_is_not_corrected(bed, monkeypa
 def test_a_slip_in_two_phases_at_once_is_refused(bed):
     bed.phase()
     second = next(key for key, person in bed.site.people.persons.items() if person.phase == 2)
-    with pytest.raises(ValueError, match="of phase 1, 2"):
+    with pytest.raises(ValueError, match="outcomes from phase 1, 2"):
         bed.site.correct([("p-1", 0.0), (second, 0.0)])
     assert re.search("phase 1, which is already reported", str(_refused(bed.site)))
 

@@ -90,7 +90,7 @@ def test_what_somebody_changed_after_the_preview_is_shown_again_and_not_overwrit
     ward.site.outcome("p-2", 1.0)
     before = ward.site.status()
     again = confirmed(ward, page)
-    assert "Somebody changed something since you checked the table." in again
+    assert "Entries have changed since you checked the table." in again
     assert '<th scope="row">p-2</th><td class="text">no</td><td>yes</td>' in again
     assert ward.site.status() == before
     assert ward.site.people["p-2"].reward == 1.0
@@ -141,7 +141,7 @@ WRONG = {
         "plusieurs feuilles",
     ),
     "no workbook": (b"PK\x03\x04 and nothing", "a workbook that cannot be read", "un classeur illisible"),
-    "old": (b"\xd0\xcf\x11\xe0" + bytes(100), "an Excel file of the old kind", "un fichier Excel de l’ancien type"),
+    "old": (b"\xd0\xcf\x11\xe0" + bytes(100), "an Excel file in the old format", "un fichier Excel de l’ancien type"),
     "picture": (b"\x89PNG\r\n\x1a\n\0\0\0", "a file that is not a table", "un fichier qui n’est pas un tableau"),
 }
 
@@ -183,7 +183,7 @@ def test_sheets_of_one_cell_far_down_take_no_memory(ward):
     out = io.BytesIO()
     book.save(out)
     tracemalloc.start()
-    assert "several sheets with these columns" in upload(ward, out.getvalue(), 422)
+    assert "several sheets with such columns" in upload(ward, out.getvalue(), 422)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 20 * len(out.getvalue()) + 10_000_000

@@ -83,7 +83,7 @@ def test_the_last_site_is_against_all_others_and_no_question_is():
     """A question has no rewards of its own that could differ."""
     study = load_study("examples/country.toml")
     *_, (own, _), (apart, _) = error_truths(planner(), study.instance)
-    assert apart.name.startswith("Lyon against all others")
+    assert apart.name.startswith("the best of Lyon differs from that of all others")
     assert own.instances(study.problem)[0].means[:, :3].argmax(axis=0).tolist() == [0, 1, 2]
     assert apart.instances(study.problem)[0].means[:, :3].argmax(axis=0).tolist() == [2, 2, 0]
 
@@ -197,7 +197,8 @@ def test_the_same_number_twice_is_no_range():
 
 
 TO_DECIDE = [
-    "Question", "The design in ten lines", "What to expect", "Size of the study", "Risks", "Who decides what", "Appendix"
+    "Question", "The design in ten lines", "What to expect", "Size of the study", "Risks", "Who decides what",
+    "Appendix",
 ]  # fmt: skip
 
 
