@@ -395,7 +395,7 @@ def test_a_site_is_lost_the_others_are_re_weighed_and_it_returns(served):
     out = run("admin", "thaw", "trial", "agent 3", "--reason", "open again", "--yes")
     assert "phase 1 waits for it again" in out
     refused = CliRunner().invoke(main, ["admin", "reweigh", "trial", "--reason", "open again"], input="n\n")
-    assert "Effect: 2 of 3 agents ask another question" in refused.output
+    assert "Effect: 2 of 3 agents ask a different question" in refused.output
     assert refused.exit_code == 1
     alone = ("--column", "agent 1", "1,0,0", "--column", "agent 2", "0,1,0", "--column", "agent 3", "0,0,1")
     assert "Re-weighed." in run("admin", "reweigh", "trial", "--reason", "each alone", *alone, "--yes")

@@ -46,7 +46,7 @@ def test_overdispersion_is_told_in_the_status_and_the_certificate(sqlite_house):
     certificate = sqlite_house.admin.request("GET", "studies", "trial", "certificate")
     (first, *_) = certificate["warnings"]
     assert first.startswith("all rewards vary by about")
-    assert 'kind = "gaussian" with an unknown scale allows for it' in first
+    assert 'kind = "gaussian" with an unknown scale allows any ratio' in first
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_an_arm_is_opened_and_another_withdrawn_once_the_consequences_were_seen(
         for words in (
             "If d is opened",
             "D is a candidate for every agent",
-            "if the reason to open d has nothing to do with",
+            "if the reason for opening d has nothing to do with",
         ):
             assert words in page.text, words
         wrong = confirm(browser, base, page, "open-arm", arm="d", preview="0" * 64)
