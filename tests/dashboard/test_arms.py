@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pytest
 from tests.dashboard.test_lost_sites import confirm
 
 LATE = """
@@ -66,6 +67,7 @@ def test_an_arm_is_opened_and_another_withdrawn_once_the_consequences_were_seen(
         assert "its arms can no longer change" in browser.get(f"{base}/administration").text
 
 
+@pytest.mark.simulations
 def test_a_size_that_changed_with_the_question_is_told_as_that_of_the_new_one(either):
     text = LATE.replace('dormant = ["d"]', "tolerance = 0.4") + "[noise]\nscale = 1.0\n"
     study = either.create(text, "sized")

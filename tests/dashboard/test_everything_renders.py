@@ -86,6 +86,7 @@ def guarded(house, study_id):
     return walk
 
 
+@pytest.mark.simulations
 def test_a_study_with_guardrails(house):
     """One arm is stopped by itself, the stop of another is proposed, and the answer is the best of the others."""
     walk = guarded(house, "guarded")
@@ -112,7 +113,7 @@ def test_a_study_with_guardrails(house):
     assert "### pain (secondary)" in report
 
 
-@pytest.mark.parametrize("end", first_quick("run", "cancel", "goes-on"))
+@pytest.mark.parametrize("end", first_quick("goes-on", "run", "cancel"))
 def test_people_between_phases_and_unmasked_ones_are_told_however_a_study_ended(house, end):
     walk = Walk(house, message("masked with people between phases", "trial"), seed=1, study_id=f"masked-{end}")
     for act in ("report_all", "report_all", "report"):

@@ -105,6 +105,7 @@ def test_a_map_is_in_the_certificate_on_the_page_and_in_the_report(here, mapped)
     assert "alpha" not in answers, "the map has the steps"
 
 
+@pytest.mark.simulations
 def test_of_a_site_that_asks_nothing_no_answer_is_told(here):
     here.create(MUTE, "mute")
     here.run("mute")

@@ -96,7 +96,7 @@ def outcome_named(outcomes: Sequence[OutcomeRules], name: str) -> OutcomeRules:
 
     >>> outcome_named((OutcomeRules(name="harm"),), "Harm")
     Traceback (most recent call last):
-    parley.errors.InvalidInput: outcome: found 'Harm'; allowed: harm; without a name it means the reward
+    parley.errors.InvalidInput: outcome: found 'Harm'; allowed: harm, or no name for the reward
     """
     for one in outcomes:
         if one.name == name:

@@ -221,7 +221,7 @@ def answer_text(found: Mapping[str, Any]) -> str:
     """An agent's answer, or a statement that it has none and which arms lead.
 
     >>> answer_text({"arms": ["A"], "answered": True}), answer_text({"arms": ["A"], "answered": False})
-    ('A', 'none; A leads')
+    ('A', 'none; leading: A')
     """
     arms = ", ".join(found["arms"])
     if found["answered"]:
