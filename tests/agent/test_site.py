@@ -383,6 +383,10 @@ def test_a_site_closes_its_part_early_for_a_reason_from_the_list(tmp_path):
         fill(site, 3)
         with pytest.raises(InvalidInput, match="too-few-people"):
             site.finish("because of the rewards")
+        with pytest.raises(NotNow, match="phase 2 is not the current phase"):
+            site.send(2)
+        with pytest.raises(NotNow, match="phase 1 is not complete"):
+            site.send(1)
         site.finish("too-few-people")
         with pytest.raises(NotNow, match="is already closed"):
             site.finish("too-few-people")

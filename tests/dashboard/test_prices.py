@@ -87,5 +87,7 @@ def test_a_calendar_waits_for_the_slowest():
     assert "A takes longest" in chart
     late = calendar_chart(["A", "B"], [[10, 1], [5, 10]], [30.0, 0.0], 2.0, decided=2)
     assert "79 days" in late, "outcomes of A come 30 days later: 10 + 30 + 2, and 5 + 30 + 2"
+    waits = calendar_chart(["A", "B"], [[10, 1], [5, 10]], [0.0, 30.0], 2.0, decided=2)
+    assert "B takes longest" in waits, "A draws for longer, but outcomes of B come 30 days later"
     idle = calendar_chart(["A", "B"], [[10, 0]], [0.0, 0.0], 0.0, decided=1)
     assert "planned" not in idle

@@ -12,6 +12,7 @@ from parley.protocol.events import Certified, PhaseClosed, ReportAccepted, Study
 from parley.protocol.report_checks import LEVEL, added_scatter, scale_warnings
 from parley.rewards.plausibility import log_evidence_of_ratio, log_evidence_of_scale, skew_product
 from parley.rewards.sampling import gaussian
+from parley.text.translation import reading, translated
 from parley.totals import Totals
 
 MEANS = np.array([[3.0, 2.0], [1.0, 0.5], [0.0, 0.0]])
@@ -73,7 +74,10 @@ def test_agents_that_do_not_share_a_scale_are_named_where_one_was_stated():
     assert words[0].startswith("the rewards of agent 1 vary about 0.3")
     assert "the guarantee does not hold" in words[0]
     per_arm = [[5.0, 5.0], [5.0, 5.0], [15.0, 5.0]]
-    assert any("arm 3 at agent 1" in line for line in told({"scale": "unknown per agent", "guess": 5.0}, per_arm))
+    cells = told({"scale": "unknown per agent", "guess": 5.0}, per_arm)
+    assert any(line.startswith("the rewards of arm 3 at agent 1 vary") for line in cells)
+    with reading("trial", "de"):
+        assert any(translated(line).startswith("die Ergebnisse von arm 3 bei agent 1 streuen") for line in cells)
     for noise, true in (("unknown", uneven), ("unknown per agent", uneven), ("unknown, shared", 5.0)):
         assert told({"kind": "gaussian", "scale": noise, "guess": 5.0}, true) == ()
 

@@ -647,7 +647,9 @@ class Site:
         """Report a complete phase now, without waiting for the grace period."""
         with self._journal.turn() as write:
             book = self._book()
-            if book.plan.phase != phase or (not book.over and not self._complete(book)):
+            if book.plan.phase != phase:
+                raise NotNow(Translatable("phase {phase} is not the current phase", phase=phase))
+            if not book.over and not self._complete(book):
                 raise NotNow(Translatable("phase {phase} is not complete, so its report cannot be sent", phase=phase))
             if not book.over:
                 self._closed(book, write)

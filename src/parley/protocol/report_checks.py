@@ -79,9 +79,9 @@ OF_OUTCOME = "{outcome}: {warning}"
 # Templates that say what varies or is skewed; each audience has its own wording of them.
 ALL_BY_ABOUT, REWARDS_BY_ABOUT = "all rewards vary by about", "the rewards of {agent} vary by about"
 CELL_BY_ABOUT = "the rewards of {arm} at {agent} vary by about"
-REWARDS_SCATTER = "the rewards of {agent} vary"
+REWARDS_SCATTER, CELL_SCATTER = "the rewards of {agent} vary", "the rewards of {arm} at {agent} vary"
 ALL_SKEWED, ARM_SKEWED = "all rewards are skewed", "the rewards of {arm} are skewed"
-WARNED = (ALL_BY_ABOUT, REWARDS_BY_ABOUT, CELL_BY_ABOUT, REWARDS_SCATTER, ALL_SKEWED, ARM_SKEWED)
+WARNED = (ALL_BY_ABOUT, REWARDS_BY_ABOUT, CELL_BY_ABOUT, REWARDS_SCATTER, CELL_SCATTER, ALL_SKEWED, ARM_SKEWED)
 
 # Groups of cells examined together, with the axes to sum over: all cells, the cells of an agent, a single cell.
 SCATTERING = (
@@ -359,7 +359,7 @@ def _against_sharing(study: StudyMessage, noise: RewardModel, added: Scatter) ->
     line = math.log(2 * (added.scatter.size + len(study.agents))) - math.log(LEVEL)
     found: list[str] = []
     # A group is compared with all others that share its scale. A scale of a single agent or cell has no others.
-    for words, axes in ((REWARDS_SCATTER, (-2,)), ("{arm} at {agent} vary", ())):
+    for words, axes in ((REWARDS_SCATTER, (-2,)), (CELL_SCATTER, ())):
         if len(shared) <= len(axes):
             continue
         own, nu = (values.sum(axis=axes, keepdims=True) for values in (added.scatter, added.degrees))

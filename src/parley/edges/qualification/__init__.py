@@ -13,7 +13,7 @@ class Qualification(Edge):
         Command(
             name="qualify",
             target="parley.edges.qualification.command:qualify_command",
-            help="Try here what Parley promises, and write a signed report.",
+            help="Try here what Parley promises, and write a report, which `--key` signs.",
             part="This machine",
         ),
     )

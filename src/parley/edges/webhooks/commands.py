@@ -67,7 +67,8 @@ def list_webhooks(client: Client, as_json: bool) -> None:
 def _webhook_state(one: dict[str, Any]) -> str:
     if one["state"] == "live":
         return f"live, delivered {one['delivered_at']}" if one["delivered_at"] else "live, nothing sent yet"
-    return f"{one['state']} since {one['failing_since']}, {plural(one['attempts'], 'attempt')}: {one['error']}"
+    failed = plural(one["attempts"], "failed attempt")
+    return f"{one['state']}; first failure {one['failing_since']}, {failed}: {one['error']}"
 
 
 @webhooks_command.command("remove")

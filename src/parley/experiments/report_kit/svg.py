@@ -240,7 +240,8 @@ def calendar_chart(
     hidden = len(agents) - len(shown)
     days_word = gettext("and %(count)s more; days", count=number(hidden)) if hidden else gettext("days")
     made.append(text(left - 10, bottom + 18, days_word, "soft", "end"))
-    slow = agents[max(range(len(agents)), key=lambda place: sum(row[place] for row in days))]
+    taken = [sum(row[place] + delay[place] for row in days if row[place] > 0) for place in range(len(agents))]
+    slow = agents[taken.index(max(taken))]
     label = gettext(
         "Phases by site over %(days)s days at the stated rates; %(slow)s takes longest",
         days=number(begins[-1]),
