@@ -569,7 +569,7 @@ def _drift(section: Mapping[str, Any]) -> Drift | None:
 
 
 def _step(key: str, value: Any) -> float:
-    """Check how far means move in one step; a step may be as large as a mean may be."""
+    """Read a number that says how far something drifts; its absolute value has the same limit as that of a mean."""
     step = number(key, value)
     if not abs(step) <= LARGEST_SCALE:
         raise InvalidInput(key, found=step, allowed=f"numbers up to {LARGEST_SCALE:g}")

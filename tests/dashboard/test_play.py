@@ -27,7 +27,7 @@ def test_a_study_is_played_to_its_horizon_and_the_page_says_how(here):
     with here.browser() as browser:
         page = browser.get(f"/studies/{study}").text
     assert "<dt>Regret so far</dt>" in page
-    assert "<dt>Expected further cost</dt>" in page
+    assert "<dt>Regret still to come</dt>" in page
     assert "What is being played" in page
     for _ in range(30):
         if here.call("GET", f"studies/{study}")["stage"] != "running":
@@ -93,6 +93,6 @@ def test_nobody_forecasts_the_end_of_an_open_study(here):
         page, samples = (browser.get(f"/studies/{study}{path}").text for path in ("", "/samples"))
     assert "until an administrator ends the study" in page
     assert "Draws until the horizon grows" in page
-    assert "Expected further cost" not in page
+    assert "Regret still to come" not in page
     assert "in all" not in page
     assert "Likely" not in samples

@@ -142,4 +142,6 @@ def test_wcpe_accepts_where_no_interval_reaches_above_the_leaders_by_more(share)
 
 def test_the_guarantee_says_within_what():
     problem = Problem(arms=2, weights=[[1.0]], delta=0.1, tolerance=0.05)
-    assert make_policy("evidence", problem).guarantee == "all answers right within 0.05 with probability at least 0.9"
+    assert (
+        make_policy("evidence", problem).guarantee == "all answers right to within 0.05 with probability at least 0.9"
+    )

@@ -132,7 +132,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
         Translatable("In any unit, for example 2.1, 1.2, 1.7."),
     ),
     "weights.matrix": (
-        Translatable("The numbers, agent by agent"),
+        Translatable("Weights or similarities, one for each pair of agents"),
         Translatable("One row per line, with the numbers separated by commas."),
     ),
     "weights.features": (

@@ -76,7 +76,10 @@ class Programs(ABC):
 
     @abstractmethod
     def repaired(self, allocation: FloatArray, ratios: FloatArray) -> FloatArray:
-        """A feasible allocation near `allocation`; `ratios` are its row values, at most 1 where feasible."""
+        """A feasible allocation near `allocation`.
+
+        `ratios` are the row values of `allocation`; a row is satisfied if its value is at most 1.
+        """
 
     def _scattered(self, values: FloatArray) -> FloatArray:
         return values if self.variances is None else values * self.variances

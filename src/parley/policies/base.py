@@ -34,7 +34,7 @@ DTYPES: dict[Any, type[np.generic]] = {**ARRAYS, **OPTIONAL}  # field type of a 
 # Templates of special guarantees, by which pages recognize them.
 NO_GUARANTEE, NOTED = "NO GUARANTEE: {0}", "{0}, {1}"
 CLAIM = "all answers {0} with probability at least {1:g}"
-RIGHT, RIGHT_WITHIN = phrase("right", of=CLAIM), phrase("right within {0}", of=CLAIM)
+RIGHT, RIGHT_WITHIN = phrase("right", of=CLAIM), phrase("right to within {0}", of=CLAIM)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -308,7 +308,11 @@ def _as_far_as_complete(
     if not worst:  # only draws of withdrawn arms are missing, and the guarantee does not cover these
         return guarantee
     shown = ", ".join(SHARE.format(f"{100 * share:.3g}", arm) for share, arm in worst[:MOST_ARMS])
-    shown += Translatable(" and some of {0} more arms", len(worst) - MOST_ARMS) if len(worst) > MOST_ARMS else ""
+    shown += (
+        Translatable(" and part of the draws of {0} more arms", len(worst) - MOST_ARMS)
+        if len(worst) > MOST_ARMS
+        else ""
+    )
     limit = trial.study.problem.most_missing
     if worst[0][0] > limit:
         return Translatable(WITHDRAWN, shown, 100 * limit, guarantee)

@@ -169,10 +169,10 @@ def _check_outcomes(part: str, report: Report | BetweenTotals, outcomes: Sequenc
 def check_between(
     report: Report, between: tuple[int, ...], most: int, noise: RewardModel, outcomes: Sequence[Outcome] = ()
 ) -> None:
-    """Raise `ImpossibleReport` unless the report covers everybody who was assigned for the phase before it began.
+    """Raise `ImpossibleReport` unless the report's numbers of people assigned before a phase began are possible.
 
-    `between` are the numbers of these people per arm, according to the plan. The report may name at most `most` people
-    assigned for the next phase.
+    The report must account for everybody assigned early to this phase: `between` has the planned number per arm. It may
+    count at most `most` people as already assigned to the next phase.
 
     >>> sums = {"counts": (2,), "sums": (1.5,), "squares": (1.25,)}
     >>> from parley.rewards import Gaussian

@@ -82,10 +82,10 @@ def ruled_out_probability(
     seed: int,
     progress: Callable[[int], None] | None = None,
 ) -> RareError:
-    """Estimate the probability that `arm`, one of the true top N, is ruled out for `agent` in the truth of `instance`.
+    """Estimate the probability that `arm`, one of the true top N, is ruled out for `agent` under `instance`.
 
-    If sets are tested, estimate the probability that `arm` or any of the N - 1 best others is ruled out. A run counts
-    as open if, after 400 times its first phase's samples, the arm is neither ruled out nor safe.
+    If N > 1, estimate the probability that `arm` or any of the N - 1 best other arms is ruled out. A run is stopped,
+    and counts as `unresolved`, if it has drawn more than 400 times the samples of the first phase without an answer.
     """
     if not isinstance(policy, EvidenceRacing):
         raise InvalidInput("policy", found=policy.name, allowed="evidence: only its bets allow importance sampling")

@@ -398,7 +398,11 @@ def _draw_pairs(
 def _adjusted(
     instance: Instance, pairs: Pairs, slopes: Slopes, then: Slopes | None, *, seed: int, block: int, phase: int
 ) -> tuple[Totals, Slopes]:
-    """The adjusted totals that sites report for `pairs`, given the slopes of earlier phases, and the updated slopes."""
+    """Return the adjusted totals that sites report for `pairs`, and the slopes updated with this phase.
+
+    `slopes` come from the earlier phases; `then`, from before the previous phase, adjusts people assigned between
+    phases.
+    """
     assert instance.problem.adjustment is not None
     totals, after = instance.problem.adjustment.reported(slopes, pairs, then)
     return _reported(instance, totals, seed, block, phase), after

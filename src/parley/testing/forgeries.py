@@ -1,4 +1,4 @@
-"""Every way to tamper with a log, each of which `parley verify` must notice."""
+"""Ways to tamper with a log. `parley verify` must notice each; a cut or rewritten log, by the agents' receipts."""
 
 from collections.abc import Iterator, Sequence
 

@@ -79,7 +79,7 @@ def board(transaction: Transaction, row: StudyRow, *, columns: slice, blinded: b
 
 
 def policy_of(transaction: Transaction, row: StudyRow) -> Policy:
-    """The policy for a study's current question, with the agents that left the question as `unasked`."""
+    """The policy for a study's current question; its `unasked` are the frozen agents whose own question was dropped."""
     study, last = studies.message(transaction, row), studies.question(transaction, row.id)
     policy = study.make_policy()
     if last is None:

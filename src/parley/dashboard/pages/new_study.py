@@ -54,7 +54,9 @@ def _require_small(document: Mapping[str, Any], most_agents: int, most_cells: in
 
 
 def uploaded_study(text: str, most_agents: int = MOST_AGENTS, most_cells: int = MOST_CELLS) -> StudyMessage:
-    """Read the study in a study file, without its truth; raise if it is too large. Never opens a file of the server.
+    """Read an uploaded study file, without its truth.
+
+    Raise if the study is too large or its weights are in another file: files on the server are never opened.
 
     >>> uploaded_study('arms = 2\\nagents = ["Lyon"]').agents
     ('Lyon',)

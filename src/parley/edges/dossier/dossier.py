@@ -237,9 +237,9 @@ def _of(one: Characteristic) -> dict[str, Any]:
 
 
 def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossier:
-    """Simulate all numbers of a dossier, under the planned truth and under each gap.
+    """Run the simulations of a dossier: under the planned truth, under each gap, at ties and under variations.
 
-    The planned truth is the study file's `[truth]`, or else the truth with the first of the gaps.
+    The planned truth is the study file's `[truth]`; if the file has none, it is the truth with the first gap.
     """
     problem = study.problem
     wanted = list(gaps) or usual_gaps(problem)

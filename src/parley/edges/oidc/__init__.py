@@ -17,7 +17,7 @@ class Oidc(Edge):
 
     name = "oidc"
     summary = "sign-in to the dashboard by a provider: serve --oidc-issuer"
-    docs = "production.md#sign-in-by-a-provider"
+    docs = "production.md#sign-in-by-a-provider-single-sign-on"
     extras = (("oidc", "sign-in to the dashboard by a provider: serve --oidc-issuer"),)
 
     def server_settings(self) -> type[EdgeSettings]:

@@ -371,9 +371,9 @@ def run_cell(cell: Cell) -> CellResult:
 
 
 def _isolated(instance: Instance) -> Instance:
-    """The instance with the same local means and W = Id, in which agents do not collaborate (the paper's Section 3).
+    """The same instance without collaboration: every agent that draws counts only its own rewards (Section 3).
 
-    Its cost is the number of samples, without prices or rates.
+    Its cost is the number of samples: prices, rates, delays and the cost of days are dropped.
     """
     samples_only = {"price": 1.0, "rate": None, "day_cost": 0.0, "round_days": 0.0, "delay": 0.0}
     problem = instance.problem.with_(weights=instance.problem.alone, **samples_only)

@@ -130,11 +130,11 @@ def closed(problem: Problem) -> BoolArray:
 
 
 def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: IntArray) -> FloatArray:
-    """`(..., row, arm, agent)`: log p[l, j], the wealth that the pair of a row's arm l and arm j starts with.
+    """`(..., row, arm, agent)`: log p[l, j]; p[l, j] is the initial wealth of the pair of a row's arm l and arm j.
 
-    The pairs of arms that could be answers, by the estimates after the first phase, get nearly all wealth. For every
-    set T of N arms, p[l, j] over all l outside T and j in T sums to at most 1, as the proof needs. For l = j the log is
-    0.
+    Most of the wealth goes to the pairs that matter by the estimates after the first phase: if N = 1, those whose l
+    could be an answer; otherwise, those whose arms are both close to the edge of the top N. For every set T of N arms,
+    the sum of p[l, j] over l outside T and j in T is at most 1, as the proof needs. For l = j the log is 0.
 
     >>> problem = Problem(arms=3, weights=[[1.0]])
     >>> rows, mixed = np.arange(3)[:, None], np.array([[0.5], [0.4], [0.0]])

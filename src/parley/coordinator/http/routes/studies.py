@@ -112,7 +112,8 @@ async def get_findings(call: Call[FindingsQuery, None]) -> answers.Findings:
 async def get_sensitivity(call: Call[SomeAgents, None]) -> answers.Sensitivities:
     """The weights for which the answers of some agents stay the same, on the same data.
 
-    An answer is proven for a reader who would have chosen these weights in advance, or for all readers at once.
+    At each weight an answer may be proven for a reader who chose that weight in advance, or, more strongly, for all
+    readers at once. Without `proofs` there are only estimates.
     """
     return await call.about(partial(progress.sensitivities, columns=_columns(call.query)))
 
