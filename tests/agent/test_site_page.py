@@ -304,7 +304,7 @@ def test_a_complete_phase_is_sent_at_once_if_somebody_says_so(desk):
     assert "not complete" in open_.post(422, do="send", phase="1")
     open_.site.assign("p-2")
     open_.site.missing("p-2")
-    assert "not complete" in open_.post(422, do="send", phase="2")
+    assert "phase 2 is not the current phase" in open_.post(422, do="send", phase="2")
     open_.post(do="send", phase="1")
     open_.post(do="send", phase="1")  # who says it twice means it once
     assert sum(open_.site(ASKED).totals.counts) == 1
