@@ -1,8 +1,8 @@
 """Adjust an agent's rewards for a covariate, between its source and its report.
 
-The slope theta of a phase, and the value x0 at which the adjustment is 0, are estimated from earlier phases and stored
-in the outbox before the source draws the phase. So no outcome of the phase can affect them. After a crash, both are
-read from the outbox, so the same report is sent.
+The slope theta of a phase, and the covariate's value x0 at which the adjustment is 0, are estimated from earlier phases
+and stored in the outbox before the source draws the phase. So no outcome of the phase can affect them. After a crash,
+both are read from the outbox, so the same report is sent.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,9 +23,9 @@ KEPT = [field.name for field in fields(Pairs) if field.name not in ("totals", "b
 
 
 class AdjustedSource:
-    """A source of adjusted rewards, made from a source of rewards with covariates.
+    """A source that adjusts the rewards of another source for a covariate.
 
-    `warn` gets a message if the covariate does not vary, since rewards are then not adjusted for it.
+    `warn` gets a message if the covariate does not vary within any arm, since rewards are then not adjusted for it.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class AdjustedSource:
             pairs, missing = drawn.pairs, 0
             given = replace(drawn, totals=_adjusted(pairs, fixed), pairs=None)
             if pairs.between is not None and drawn.between is not None:
-                # People assigned in advance came during the previous phase. They are adjusted as that phase was, since
-                # its theta and x0 were fixed before their first outcome.
+                # People assigned in advance came during the previous phase. They are adjusted with that phase's theta
+                # and x0, which were fixed before their first outcome.
                 then = self._memory.fixed_slope(plan.phase - 1, lambda: self._fixed(plan.phase - 1))
                 early = BetweenTotals.of(_adjusted(pairs.between, then), outcomes=drawn.between.outcomes)
                 given = replace(given, between=early)

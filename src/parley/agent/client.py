@@ -55,8 +55,8 @@ def read_token(file: str | Path | None = None) -> str:
 def read_tokens(file: str | Path | None = None) -> dict[str, str]:
     """Read a site's token file, which has a line `TOKEN AGENT` for each stratum of the site; returns agent -> token.
 
-    A single token, from a file or the environment, may come without a name, since the coordinator knows its agent. The
-    token is then returned under the empty name.
+    A single token, from a file or the environment, may come without an agent's name, since the coordinator knows which
+    agent it belongs to. Its key in the result is then "".
     """
     try:
         lines = [] if file is None else Path(file).read_text(encoding="utf-8").splitlines()
@@ -104,14 +104,14 @@ def _checked(response: httpx.Response) -> httpx.Response:
     if not str(problem.get("type", "")).startswith(PROBLEM):
         raise Unreachable(f"the answer is not from a coordinator: HTTP {response.status_code}")
     message = f"{problem.get('title', f'HTTP {response.status_code}')}: {problem.get('detail', 'no details')}"
-    # `Unreachable` makes callers try again: these failures may pass by themselves.
+    # `Unreachable` makes callers try again: these failures are often temporary.
     if problem.get("retry") or response.status_code in (429, 502, 503, 504) or response.status_code >= 500:
         raise Unreachable(message, problem)
     raise ERRORS.get(response.status_code, Rejected)(message, problem)
 
 
 def _require_plain(response: httpx.Response) -> None:
-    """Raise if a response is compressed: we never request that, and a few bytes could unpack into any amount."""
+    """Raise if a response is compressed: we never ask for compression, and a few bytes could expand to gigabytes."""
     packed = response.headers.get("content-encoding", "identity")
     if packed.lower() != "identity":
         raise Unreachable(
@@ -172,7 +172,7 @@ def _options(server: str, token: str, network: Network) -> dict[str, Any]:
 
 
 class Client:
-    """A connection to a coordinator with one token; close it after use. `transport` replaces the network, for tests."""
+    """A client that authenticates with one token; close it after use. `transport` replaces the network, for tests."""
 
     def __init__(
         self, server: str, token: str, *, network: Network | None = None, transport: httpx.BaseTransport | None = None
@@ -209,8 +209,8 @@ class Client:
     def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int | str) -> AgentPlan:
         """Fetch an agent's current plan, waiting up to `wait` seconds until the study has passed phase `after`.
 
-        `far` sends what the study's page shows about a site: the phase it is in (`during`), how many people are
-        `recruited`, `observed` and `unmasked`, and the `objection` of the site's own policy to the plan.
+        `far` is the site's progress, which the study's page shows: the phase the site is in (`during`), how many people
+        are `recruited`, `observed` and `unmasked`, and why the site's own policy forbids the plan (`objection`).
         """
         query = {"after": after, "wait": wait, **far}
         found = self.request("GET", "studies", study, "agents", agent, "plan", params=query, timeout=TIMEOUT + wait)

@@ -22,7 +22,7 @@ class Entered(NamedTuple):
 
 
 def checked_key(key: str) -> str:
-    """Return a participant's key in its stored form: normalized (Unicode NFC), without outer spaces.
+    """Return a participant's key in its stored form: normalized (Unicode NFC), without leading or trailing spaces.
 
     >>> checked_key(" p-001 ")
     'p-001'
@@ -35,7 +35,7 @@ def checked_key(key: str) -> str:
 
 
 def checked_line(key: str, text: str) -> str:
-    """Return a line of text without outer spaces; raise `InvalidInput` if it is empty, too long or not printable."""
+    """Strip a line of text and return it; raise `InvalidInput` if it is empty, too long or not printable."""
     clean = text.strip() if isinstance(text, str) else ""
     if not clean or len(clean) > LONGEST_KEY or not clean.isprintable():
         allowed = Translatable("a line of 1 to {longest} characters", longest=LONGEST_KEY)
@@ -44,7 +44,7 @@ def checked_line(key: str, text: str) -> str:
 
 
 def checked_reward(rules: journal.RulesSeen | OutcomeRules, reward: Any) -> float:
-    """Return a reward, or the value of a further outcome, as a float if the study's rules allow it.
+    """Return a reward or the value of a further outcome as a float; raise if the study's rules do not allow it.
 
     >>> checked_reward(journal.RulesSeen(low=0.0, high=1.0), 1)
     1.0
@@ -72,7 +72,7 @@ def checked_reward(rules: journal.RulesSeen | OutcomeRules, reward: Any) -> floa
                 limits = Translatable("{yes} (1) or {no} (0)", yes=words[0], no=words[1])
         elif rules.values:
             limits = Translatable("one of {values}", values=", ".join(f"{one:g}" for one in rules.values))
-        # JSON has no NaN, so programs send null for it. So null does not mean that the outcome will never come.
+        # JSON has no NaN, so programs send null instead. So a null does not mean that no outcome will come.
         hint = "`missing` says that no outcome will come" if reward is None else None
         key = rules.name if isinstance(rules, OutcomeRules) else "reward"
         raise InvalidInput(key, found=shortened(reward), allowed=limits, hint=hint)

@@ -1,9 +1,9 @@
 """The entries of a site's journal, and the append-only file that holds them. Only totals (`Reported`) leave the site.
 
-Each line is synced to disk before the caller that wrote it gets an answer. It begins with a hash of itself and of the
-line before. If the last line is incomplete, the process or the machine died while writing it; nobody got an answer, so
-the line is cut off. Any other damage raises `DamagedJournal`, which names the line. Several processes may share a
-journal: each locks the file, and first reads what the others wrote.
+Each line is synced to disk before the caller that wrote it gets an answer. It begins with a hash of its content and of
+the previous line's hash. If the last line is incomplete, the process or the machine died while writing it; nobody got
+an answer, so the line is cut off. Any other damage raises `DamagedJournal`, which names the line. Several processes may
+share a journal: each locks the file, and first reads what the others wrote.
 """
 
 import hashlib
@@ -78,7 +78,7 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
 
     @property
     def adjustment(self) -> Covariate | None:
-        """The rule of adjustment for this agent alone, with arrays of shape `(1,)`; None without a covariate."""
+        """The covariate adjustment for this agent alone, with arrays of shape `(1,)`; None if there is no covariate."""
         if not self.covariate:
             return None
         return Covariate(
@@ -118,13 +118,13 @@ class StageSeen(Message, omit_defaults=False, tag="parley/site/stage-seen/1"):
 
 
 class ArmsClosed(Message, omit_defaults=False, tag="parley/site/arms-closed/1"):
-    """All arms that are not assigned from now on, dormant or withdrawn. Only the latest entry of this kind counts."""
+    """All arms that are dormant or withdrawn, and so not assigned now. Only the latest such entry counts."""
 
     arms: tuple[str, ...]
 
 
 class Assigned(Message, omit_defaults=False, tag="parley/site/assigned/1"):
-    """A person got an arm. `probability` is the chance that the arm had at that moment, a fraction as text."""
+    """A person got an arm. `probability` is the arm's probability at that moment, as a fraction such as "2/3"."""
 
     participant: str
     phase: int
@@ -136,7 +136,7 @@ class Assigned(Message, omit_defaults=False, tag="parley/site/assigned/1"):
 
 
 class Outside(Message, omit_defaults=False, tag="parley/site/outside/1"):
-    """A person came when the phase needed nobody, and is outside the study. `arm` is None if the study gives no arm."""
+    """A person came when the phase needed nobody, and is outside the study. `arm` is None if such people get no arm."""
 
     participant: str
     phase: int
@@ -144,7 +144,7 @@ class Outside(Message, omit_defaults=False, tag="parley/site/outside/1"):
 
 
 class KitsListed(Message, omit_defaults=False, tag="parley/site/kits-listed/1"):
-    """Kits arrived: the number of each, and the arm in it."""
+    """Kits arrived: the number of each kit, and the arm that it contains."""
 
     kits: tuple[tuple[str, str], ...]
 
@@ -217,7 +217,7 @@ class Corrected(Message, omit_defaults=False, tag="parley/site/corrected/1"):
 
 
 class CorrectionSent(Message, omit_defaults=False, tag="parley/site/correction-sent/1"):
-    """The coordinator received the corrected report of a phase, and keeps it for an administrator."""
+    """The coordinator has the corrected report of a phase, for an administrator to accept or refuse."""
 
     phase: int
     report: str  # digest of the corrected report
@@ -269,7 +269,7 @@ def read_entry(document: Any) -> Entry:
 
 
 def journals_in(outbox: str, study: str | None = None) -> list[Opened]:
-    """The first entry of every journal in an outbox, or only of one study's journals."""
+    """The first entry of every journal in an outbox; with `study`, only of that study's journals."""
     found = []
     for path in sorted(Path(outbox).glob("*/*/journal")):
         with path.open("rb") as file, lock_file(file.fileno()):  # on Windows a locked file cannot be read
@@ -301,7 +301,7 @@ class Journal:
     ) -> None:
         self._path, self._fold, self._clock = path, fold, clock
         self._end, self._last, self._line = 0, "", 0
-        # This lock is between the threads of one process; `lock_file` is between processes.
+        # This lock is for the threads of one process; `lock_file` is for several processes.
         self._mine, self._depth = threading.RLock(), 0
         self._file = open_private(path, os.O_APPEND)
         sync_folder(path.parent)
@@ -333,7 +333,7 @@ class Journal:
                     self._depth -= 1
 
     def _catch_up(self) -> None:
-        """Read the entries that other processes added since, and cut off an incomplete last line."""
+        """Read the entries that other processes added since the last read, and cut off an incomplete last line."""
         size = os.fstat(self._file).st_size
         if size == self._end:
             return
@@ -392,7 +392,7 @@ class Journal:
             self._fold(entry, at)
 
     def _undo(self) -> None:
-        """Undo a partial write; if that fails too, close the journal, whose content is unknown."""
+        """Undo a partial write; if that fails too, close the journal, since its content is then unknown."""
         try:
             os.ftruncate(self._file, self._end)
             os.fsync(self._file)

@@ -5,7 +5,7 @@ records the kit, and every enrolment locks all journals of the site. So no kit i
 killed.
 
 A kit is drawn at random from the unused kits of the assigned arm. If kits were given in the order of the list, a
-skipped number would reveal that its arm differs from that of the number given.
+skipped number would reveal that its arm differs from the arm of the kit that was given.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Shelf:
         left = [number for number, inside in self.listed.items() if inside == arm and number not in given]
         if not left:
             raise NotNow(NO_KIT)
-        # A keyed hash, like that of the arm: nobody can predict the kit without the site's secret key.
+        # A keyed hash, as for drawing the arm: nobody can predict the kit without the site's secret key.
         hashed = hmac.new(key, f"kit:{len(given)}".encode(), hashlib.sha256).digest()
         return left[int.from_bytes(hashed, "big") % len(left)]
 

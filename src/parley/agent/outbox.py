@@ -77,11 +77,11 @@ class Outbox:
         write_whole(mark, "", mode=SECRET)
 
     def abandon(self, phase: int) -> None:
-        """Remove the mark that drawing of a phase has begun: it spent nothing, or its report is stored."""
+        """Remove the mark that a phase is being drawn, because no draw was spent or the report is stored."""
         (self.folder / "drawing" / str(phase)).unlink(missing_ok=True)
 
     def draw_again(self, phase: int) -> None:
-        """Record a person's confirmation that an interrupted draw spent nothing, so that it may be begun again."""
+        """Record a person's confirmation that an interrupted draw spent nothing, so the phase may be drawn again."""
         if not (self.folder / "drawing" / str(phase)).exists():
             begun = ", ".join(sorted(path.name for path in (self.folder / "drawing").glob("*")))
             raise InvalidInput(
@@ -115,7 +115,7 @@ class Outbox:
         write_whole(self.folder / "pairs" / f"{phase}.json", canonical(dict(sums)), mode=SECRET)
 
     def pairs_before(self, phase: int) -> list[dict[str, Any]]:
-        """The sums that `keep_pairs` stored in all earlier phases, in order."""
+        """The sums that `keep_pairs` stored for all phases before this one, in order."""
         known = (self.folder / "pairs" / f"{one}.json" for one in self._phases("pairs") if one < phase)
         return [read_json(path.read_text(encoding="utf-8"), "pairs") for path in known]
 
@@ -145,7 +145,7 @@ class Outbox:
         return max((report.releases or 1 for report in reports if report.private), default=0)
 
     def lost_noise(self) -> list[int]:
-        """Phases whose private report is in the outbox, but not the noise that was added to it."""
+        """Phases whose private report is still in the outbox, but the noise that was added to it is gone."""
         return [
             phase
             for phase in self._phases("draws")
@@ -232,7 +232,7 @@ def release(folder: str | Path, *, study: str, agent: str, phase: int) -> Report
 
 
 def agent_folder(folder: str | Path, *, study: str, agent: str) -> Path:
-    """The folder of an agent. Its name is the agent's, as far as file systems allow, and a hash that makes it unique.
+    """The folder of an agent, named after the agent (as far as file systems allow) with a hash that makes it unique.
 
     >>> agent_folder("out", study="aux", agent="con.1: Lyon").as_posix()
     'out/aux_/con_.1-Lyon-7f171b616e7b10cf'

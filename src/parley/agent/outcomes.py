@@ -40,7 +40,7 @@ class OutcomeRules(Model):
 class DrawnOutcome:
     """One further outcome of a phase's draws, including draws of people without a reward.
 
-    `values` are the single values by arm, if known: only single values can be clipped, or summed without rounding.
+    `values` are the individual values by arm, if known: only these can be clipped, or summed without rounding.
     """
 
     name: str
@@ -61,7 +61,7 @@ class DrawnOutcome:
         return cls(name=name, totals=Totals.of(known), values=known, missing=missing if any(missing) else ())
 
     def clipped(self, clip: tuple[float, float] | None) -> Self:
-        """The outcome with its values clipped to the study's range; unchanged if single values are not known."""
+        """The outcome with its values clipped to the study's range; unchanged if individual values are not known."""
         kept = clipped(clip, self.values)
         return replace(self, totals=Totals.of(kept), values=kept) if kept else self
 

@@ -4,14 +4,14 @@ The plan of a phase has one place for each draw of an arm. A person's arm is dra
 replacement, by a keyed hash of the person's index; docs/site.md says what that promises, and what can be guessed.
 
 Nothing that is entered about a person changes the next arm. So marking a person as missing does not free the place:
-otherwise, whoever does so could choose that arm for the next person. People who come after all places are given out get
-an arm drawn from the whole plan again. If a report must have the plan's counts, people are assigned until every arm has
-as many people who are not missing as the plan asks for. Of each arm, those who came first are counted; people beyond
-the plan's number are a reserve. A voided assignment does not free its place either: once all places are given out, the
-person is replaced like a missing one.
+otherwise, staff could give that arm to the next person by marking somebody as missing. People who come after all places
+are given out get an arm drawn from the whole plan again. If a report must have the plan's counts, people are assigned
+until every arm has as many people who are not missing as the plan asks for. In each arm, the people who came first are
+counted; people beyond the plan's number are a reserve. A voided assignment does not free its place either: once all
+places are given out, the person is replaced like a missing one.
 
-Nobody is assigned a withdrawn arm any more; people who have it already keep it, and their outcomes are awaited and
-counted. People who come when a phase is full may be assigned `ahead`, for the next phase: their arms are drawn without
+A withdrawn arm is no longer assigned; people who already have it keep it, and their outcomes are awaited and counted.
+People who come when a phase is full may be assigned `ahead`, for the next phase: their arms are drawn without
 replacement from this phase's plan.
 """
 
@@ -56,7 +56,7 @@ class Person:
 
     @property
     def pending(self) -> bool:
-        """Whether the person is in the study with neither a reward nor a mark as missing."""
+        """Whether the person is in the study, has no reward, and is not marked as missing."""
         return self.counted and self.reward is None and not self.missing
 
     def value(self, outcome: str) -> float | None:
@@ -125,7 +125,7 @@ class PhaseBook:
 
     @property
     def strata(self) -> list[PhaseBook]:
-        """The books that the phase's report covers: the one of people assigned in advance, if any, and this one."""
+        """The books that the phase's report covers: the book of people assigned in advance, if any, and this book."""
         return [self] if self.between is None else [self.between, self]
 
     def ahead_shares(self) -> list[int]:
@@ -147,12 +147,12 @@ class PhaseBook:
 
     @property
     def _left(self) -> list[int]:
-        """Per arm: the number of free places; at least 0, since people beyond an arm's places replace missing ones."""
+        """Per arm: the number of free places; 0, not negative, if replacements for missing people exceed them."""
         return [max(asked - given, 0) for asked, given in zip(self.asked, self.taken, strict=True)]
 
     @property
     def shares(self) -> list[int]:
-        """Per arm: its weight when the next arm is drawn (free places; once no arm has any, planned draws)."""
+        """Per arm: its weight when the next arm is drawn (free places or, once no arm has any, planned draws)."""
         if not self.full:
             return self._left
         lines = zip(self.plan.arms, self.plan.draws, strict=True)
@@ -174,9 +174,9 @@ class PhaseBook:
 
     @property
     def reserve(self) -> int:
-        """The number of people in the reserve: those not missing who exceed the plan's number for their arm.
+        """The number of people in the reserve, who are not missing but exceed the plan's number for their arm.
 
-        They are counted only if other people of that arm are marked as missing later.
+        They are counted only if other people in the same arm are marked as missing later.
         """
         lines = zip(self.plan.draws, self.assigned, self.missing, strict=True)
         return sum(max(given - gone - asked, 0) for asked, given, gone in lines)
@@ -218,7 +218,7 @@ class People:
         return self.phases[max(self.phases)] if self.phases else None
 
     def is_new(self, plan: journal.PhaseBegun) -> bool:
-        """Whether a plan begins a new phase; False if it is known already.
+        """Whether a plan begins a new phase; False if the plan is known already.
 
         Raises `WrongPlan` if the journal has another plan of this phase, or a later phase but not this one.
         """
@@ -236,7 +236,7 @@ class People:
     def assigned_for(self, plan: journal.PhaseBegun) -> PhaseBook | None:
         """The book of the people who were assigned in advance for a plan's phase; None if the plan mentions none.
 
-        Raises `WrongPlan` if their numbers in the plan are not those in this site's last report.
+        Raises `WrongPlan` if the plan and this site's last report state different numbers of such people.
         """
         last = self.current
         named = () if last is None or last.reported is None else last.reported.ahead
@@ -273,13 +273,16 @@ class People:
         return book.ahead if person.ahead else book
 
     def was_counted(self, person: Person) -> bool:
-        """Whether a person's phase is over or, for people assigned ahead, the phase during which they came."""
+        """Whether a person's phase is over.
+
+        For a person assigned ahead, it is enough that the phase during which the person came is over.
+        """
         return self.book_of(person).over or self.phases[person.phase].over
 
     def reported_in(self, person: Person) -> int:
         """The phase whose report covers a person.
 
-        For a person assigned ahead, this is the next phase, but `person.phase` until the next phase begins.
+        For a person assigned ahead, this is the next phase once that has begun, and `person.phase` until then.
         """
         if not person.ahead:
             return person.phase
@@ -323,7 +326,7 @@ class People:
         return found
 
     def awaited(self, book: PhaseBook) -> int:
-        """How many outcomes the report still needs. Those of people in the reserve are not needed."""
+        """How many outcomes the report still needs. It does not need outcomes of people in the reserve."""
         early = 0 if book.between is None else self.awaited(book.between)
         if not book.reserve:  # everybody is in the report
             return early + book.pending + sum(len(book.keys) - book.noted[one.name] for one in self.rules.outcomes)
@@ -335,7 +338,7 @@ class People:
         return [person for key in book.keys if (person := self.persons[key]).missing or key in placed]
 
     def _with_a_place(self, book: PhaseBook) -> list[Person]:
-        """The people whose rewards count: of each arm the first who are not missing, up to the plan's number."""
+        """The people whose rewards count: in each arm, the first who are not missing, up to the plan's number."""
         places, found = list(book.plan.draws), []
         for person in (self.persons[key] for key in book.keys):
             if person.arm is not None and not person.missing and places[person.arm]:
@@ -429,7 +432,7 @@ class People:
 
     def _begin(self, entry: journal.PhaseBegun) -> None:
         between = self.assigned_for(entry)
-        # The study has moved on: what was not reported is lost, except for the people that the new phase counts.
+        # The study has moved on: unreported phases are lost, except for people assigned in advance for the new phase.
         for book in self.phases.values():
             book.lost |= book.reported is None
             book.ahead.lost |= book.ahead.reported is None and book.ahead is not between
@@ -501,7 +504,7 @@ class People:
 def folded(key: str) -> str:
     """A key reduced to its letters and digits, to compare keys that people typed.
 
-    Case, width, combining accents, spaces, hyphens and all other signs are ignored.
+    Case, width, combining accents, spaces, hyphens and all other symbols are ignored.
 
     >>> folded("BX‑ 001") == folded("bx_001") == folded("ＢＸ.001"), folded("bx-001") == folded("bx-010")
     (True, False)
@@ -517,7 +520,7 @@ def _is_said(letter: str) -> bool:
 
 
 def fits(key: str, pattern: str) -> bool:
-    """Whether a key matches a study's pattern: `#` is a digit, `@` a letter, everything else is itself.
+    """Whether a key matches a study's pattern, in which `#` stands for a digit and `@` for a letter.
 
     >>> fits("BX-001", "BX-###"), fits("bx-001", "BX-###"), fits("BX-01", "BX-###"), fits("anything", "")
     (True, False, False, True)
@@ -546,7 +549,7 @@ def as_pattern(key: str, pattern: str) -> str | None:
 def drawn_arm(key: bytes, phase: int, place: int, left: Sequence[int], *, ahead: bool = False) -> tuple[int, Fraction]:
     """Draw the arm of the person at index `place` in a phase (from 0); returns the arm and its probability.
 
-    `left` has the weight of each arm, not all 0. People who are assigned `ahead` have their own indices, from 0.
+    `left` has the weight of each arm; at least one is above 0. People assigned `ahead` are numbered separately, from 0.
 
     >>> drawn_arm(b"secret", 1, 0, [0, 3])
     (1, Fraction(1, 1))

@@ -18,7 +18,7 @@ HEAD = re.compile(r"[0-9a-f]{64}")
 
 
 class NotYet(Exception):
-    """Not all rewards for a plan are available yet; ask again later. Nothing was spent."""
+    """Not all rewards for a plan are available yet; ask again later. No draw was spent."""
 
 
 class Withheld(Exception):
@@ -27,9 +27,9 @@ class Withheld(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """The answer of a source to a plan: totals and, if available, single rewards, further outcomes and notes.
+    """The answer of a source to a plan: totals and, if available, individual rewards, further outcomes and notes.
 
-    `rewards` are the single rewards by arm, if known: only single rewards can be clipped, or summed without rounding.
+    `rewards` are the individual rewards by arm, if known: only these can be clipped, or summed without rounding.
     """
 
     totals: Totals
@@ -53,7 +53,7 @@ class Delivery:
 
 
 class AgentPlan(Model, forbid_unknown_fields=False):
-    """A study's state and plan for one agent. `draws` is None if nothing is asked now. Unknown keys are ignored."""
+    """A study's state and plan for one agent. `draws` is None if none are asked for now. Unknown keys are ignored."""
 
     study: str
     agent: str
@@ -136,7 +136,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
 
 
 def meant(plan: AgentPlan, study: str, agent: str) -> AgentPlan:
-    """Return a plan; raise `WrongPlan` if it is for another agent, whose name the report would then carry."""
+    """Return a plan; raise `WrongPlan` if it is for another study or agent, whose name the report would carry."""
     if (plan.study, plan.agent) != (study, agent):
         raise WrongPlan(
             f"the plan is for {plan.agent!r} in {plan.study!r}, but {agent!r} in {study!r} asked. Nothing is drawn "

@@ -80,9 +80,9 @@ class SitePolicy:
             raise InvalidInput(str(path), found=found, allowed="a TOML file that can be read") from None
 
     def objection(self, study: RulesSeen, draws: Sequence[int]) -> str:
-        """The requirements that a plan does not meet, in words; empty if it meets all.
+        """The requirements that a plan does not meet, in words; empty if it meets all of them.
 
-        No arm is named, because blinded readers see these words.
+        No arm is named, because blinded readers see this text.
         """
         found = []
         if self.studies is not None and study.digest not in self.studies:
@@ -98,7 +98,7 @@ class SitePolicy:
 class ReportNoise:
     """Discrete Gaussian noise from OpenDP, for sums counted in whole steps.
 
-    A release is rho-zCDP if a person can move only one of the sums, by at most `sensitivity` steps. Raises
+    A release satisfies rho-zCDP if a person can change only one of the sums, by at most `sensitivity` steps. Raises
     `MissingPackage` without the extra `privacy`.
 
     >>> noise = ReportNoise(sensitivity=1, rho=50.0)  # hardly any
@@ -110,7 +110,7 @@ class ReportNoise:
         dp = need("opendp.prelude", extra="privacy", purpose="private reports (privacy.rho)")
         dp.enable_features("contrib")
         # The sensitivity is a Euclidean distance over all sums of a report. A person is in only one of them, so the
-        # distance is that of one sum.
+        # distance is the change of that one sum.
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
         scale, self.rho = sensitivity / math.sqrt(2 * rho), math.inf
         while self.rho > rho:  # OpenDP rounds the proven rho up: widen the noise until the study's rho is proven
@@ -178,7 +178,7 @@ def pinned(outbox: Outbox, study: RulesSeen, policy: SitePolicy | None) -> SiteP
 
 
 class Disclosure:
-    """Turns draws into the report that may leave the site, by the study's rules and the site's own policy.
+    """Turns draws into the report that may leave the site under the study's rules and the site's own policy.
 
     >>> Disclosure(RulesSeen(rho=0.5), SitePolicy(largest_rho=0.1)).objection((30, 30))
     "this site's policy requires rho of at most 0.1 (this study has 0.5)"
@@ -200,7 +200,7 @@ class Disclosure:
         return [self._study, *self._study.outcomes]
 
     def objection(self, draws: Sequence[int]) -> str:
-        """Why the site's policy forbids drawing for this plan; empty if it allows that."""
+        """Why the site's policy forbids drawing for this plan; empty if the policy allows it."""
         return self._policy.objection(self._study, draws)
 
     def holds(self, outbox: Outbox, report: Report) -> bool:
@@ -257,8 +257,8 @@ class Disclosure:
     ) -> Report:
         """Make a corrected report for the administrator, about the same people and with their corrected rewards.
 
-        In a private study the corrected sums are another release, whose noise is drawn once and stored, like that of
-        the first. The earlier report stays in the outbox, since the phase was decided by it.
+        In a private study the corrected sums are another release, whose noise is drawn once and stored, like the noise
+        of the first release. The earlier report stays in the outbox, since the study decided the phase with it.
         """
         counts = tuple(map(len, rewards))
         if counts != earlier.counts:
@@ -297,7 +297,7 @@ class Disclosure:
         return self.report(plan, delivery, outbox)
 
     def _require_in_range(self, rules: RulesSeen | OutcomeRules, totals: Totals) -> None:
-        """Raise if no rewards in the range have these sums: noise is scaled to the range. The error names no sum."""
+        """Raise if rewards in the range cannot have these sums: noise is scaled to the range. Errors name no sum."""
         low, high = rules.clip or (rules.low, rules.high)
         if isinstance(rules, RulesSeen) and rules.covariate:
             low, high = rules.report_low, rules.report_high

@@ -88,7 +88,7 @@ def take(found: Iterable[Found], source: str, strata: Strata) -> int:
 def allocations_out(strata: Strata, named: Mapping[str, str], *, with_arms: bool = False) -> str:
     """Write a CSV table with a row for everybody who came: site, stratum, arm or kit, date, status and outcomes.
 
-    The arms of a masked site are included only `with_arms`, for readers who may see them.
+    The arms of a masked site are included only if `with_arms` is set, for readers who may see them.
     """
     fields = fields_of(strata, named)
     rows: list[list[object]] = [[RECORD, GROUP, *ALLOCATED, *fields.values()]]

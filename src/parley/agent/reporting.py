@@ -80,7 +80,7 @@ USUAL_GRACE = 24.0  # hours: long enough to notice a typing error the next morni
 def grace_of(problem: Problem) -> float:
     """The grace period: hours from the last entry of a complete phase to its report.
 
-    If the study does not state it: 24 hours if the study states a rate, since people then come one by one; otherwise 0.
+    The default is 24 hours in a study that states a rate, since people then come one by one, and 0 in any other study.
     """
     if problem.grace_hours is not None:
         return problem.grace_hours
@@ -123,7 +123,7 @@ def make_worker(
     heard: Callable[[AgentPlan], None] = lambda _: None,
     **options: Any,
 ) -> Worker:
-    """Make a site's worker, which also sends the site's progress (not by arm) and records the study's stage."""
+    """Make a site's worker, which also sends the site's progress (no counts by arm) and records the study's stage."""
 
     def far() -> dict[str, int | str]:
         found = site.status()
@@ -200,7 +200,7 @@ def _hand_over_correction(site: Site, client: Client, outbox: Outbox, phase: int
 
 
 def _sent(client: Client, report: Report, outbox: Outbox) -> tuple[str, str]:
-    """Send a corrected report; returns the decision about it (accepted, refused or waiting), and its reason."""
+    """Send a corrected report; returns the decision about it (`accepted`, `refused` or `waiting`) and its reason."""
     try:
         client.send(report, receipt=outbox.last_receipt())
         return "accepted", ""  # an administrator had already replaced the first report by this one, in the open phase
@@ -285,7 +285,7 @@ class SiteRuntime:
         phase = self.site.correct(outcomes, reason=reason, who=who)
         if before.get(phase) == self.site.people.corrections.get(phase):
             raise NotNow(SAME)
-        # Send the corrected report in the thread's next round, however recent the last one was.
+        # Send the corrected report in the thread's next round, however recently the thread asked about corrections.
         self._looked = 0.0
         self._something.set()
         return phase

@@ -38,9 +38,9 @@ from parley.totals import Totals
 class Site:
     """The people of one agent in one study. Several processes may share the journal: each call locks it.
 
-    `rules` are the study's rules for its sites (`rules_of`); without them, those in the journal stay in force. `policy`
-    is the site's own policy. `key` determines the order of arms, so that a simulation can be repeated; without it, the
-    first start creates a secret key and stores it in the journal.
+    `rules` are the study's rules for its sites (`rules_of`); without them, the rules in the journal stay in force.
+    `policy` is the site's own policy. `key` determines the order of arms, so that a simulation can be repeated; without
+    it, the first start creates a secret key and stores it in the journal.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -122,14 +122,14 @@ class Site:
                 phase=phase, plan=plan, arms=arms, draws=draws, between=between, most_ahead=most_ahead
             )
             if self.people.is_new(entry):
-                # Raises if the plan counts on other people than this site's last report named.
+                # Raises if the plan and this site's last report differ in how many people were assigned in advance.
                 self.people.assigned_for(entry)
                 write(msgspec.structs.replace(entry, **self._slope()))
 
     def _slope(self) -> dict[str, float | None]:
-        """Theta and x0, by which a new phase is adjusted for the covariate; empty if the study has no covariate.
+        """The theta and x0 with which a new phase is adjusted for the covariate; empty if the study has no covariate.
 
-        They are estimated from all earlier phases, and so fixed before the first outcome of this one.
+        They are estimated from all earlier phases, so they are fixed before the first outcome of the new phase.
         """
         rule = self.people.rules.adjustment
         if rule is None:
@@ -157,7 +157,7 @@ class Site:
         return left_after(rule, self._pairs([one for one in self.people.phases if one < phase]), own, book.plan.theta)
 
     def seen(self, stage: str, reason: str = "", answer: tuple[str, ...] | None = None) -> None:
-        """Record the study's stage according to the coordinator, and the answer if the site may see it."""
+        """Record the study's stage as the coordinator reported it, and the answer if the site may see it."""
         with self._journal.turn() as write:
             entry = journal.StageSeen(stage=stage, reason=reason, answer=answer)
             if self.people.stage != entry:
@@ -368,8 +368,8 @@ class Site:
     def missing(self, participant: str, outcome: str = PRIMARY) -> None:
         """Record that a person's reward, or the named outcome, will never come.
 
-        Until the phase is reported, entering a value removes the mark. A reward can be entered only until somebody else
-        is assigned as a replacement.
+        Until the phase is reported, entering a value removes the mark. A missing reward can be entered only until
+        somebody else is assigned as a replacement.
         """
         with self._journal.turn() as write:
             write(*self._noted(participant, None, outcome))
@@ -446,7 +446,7 @@ class Site:
         allowed = Translatable("somebody whose outcome was reported")
         if person is None or not person.counted:
             raise InvalidInput("participant", found=repr(key), allowed=allowed)
-        # The report of the phase in which people were assigned ahead does not have their outcomes.
+        # Outcomes of people assigned ahead are not in the report of the phase during which the people came.
         if person.ahead and self.people.book_of(person).reported is None:
             hint = Translatable("To change an outcome whose phase is not reported yet, enter it again")
             raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
@@ -621,8 +621,8 @@ class Site:
         return sum(x is None for part in book.strata for xs in self._kept_pairs(part)[1] for x in xs)
 
     def _outside(self, book: PhaseBook) -> int:
-        """The number of people since the previous report who do not count: outside the study, or in the reserve."""
-        # `outside` in earlier reports included their reserves, who are in the study: subtract only the others.
+        """The number of people since the previous report who are outside the study or in the reserve."""
+        # `outside` in earlier reports included their reserves, who are in the study: subtract only people outside it.
         earlier = sum(one.reported.outside - one.reserve for one in self.people.phases.values() if one.reported)
         return self._others_here - earlier + book.reserve
 
@@ -657,7 +657,7 @@ class Site:
     def finish(self, reason: str) -> None:
         """Assign no more people in this phase, for one of the `CLOSING_REASONS`.
 
-        This is possible only in a study that accepts other counts than the plan's (`flexible`).
+        This is possible only in a study that accepts counts other than the plan's (`flexible`).
         """
         if reason not in CLOSING_REASONS:
             raise InvalidInput("reason", found=repr(reason)[:60], allowed=", ".join(CLOSING_REASONS))
@@ -673,7 +673,7 @@ class Site:
 
     @property
     def sends_at(self) -> datetime | None:
-        """When the phase in progress will be reported automatically; None if there is none, or it is incomplete."""
+        """When the phase in progress will be reported automatically; None unless a complete phase is in progress."""
         book = self.people.current
         return None if book is None or book.over or not self._complete(book) else self._sends_at(book)
 
@@ -763,7 +763,7 @@ class Site:
         raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
 
     def _leading(self, book: PhaseBook) -> int | None:
-        """The open arm that the plan asks for most, if the study gives it to people outside of it; otherwise None."""
+        """The open arm with the most planned draws, if people outside the study get that arm; otherwise None."""
         lines = zip(book.plan.arms, book.plan.draws, strict=True)
         draws = [0 if arm in book.closed_arms else asked for arm, asked in lines]
         return draws.index(max(draws)) if any(draws) and self.people.rules.between == "leading" else None

@@ -49,8 +49,8 @@ class Source(Protocol):
         """Return the totals of exactly `plan.draws` rewards, or a `Delivery` with other counts and the reason."""
 
 
-# One draw: the reward, every further outcome in the study's order (None if it will not come), and in a study with a
-# covariate its value (None if unknown).
+# One draw: the reward, every further outcome in the study's order (None if it will not come) and, in a study with a
+# covariate, the covariate's value (None if unknown).
 Drawn = tuple[float | None, ...]
 
 
@@ -275,13 +275,14 @@ class CsvSource:
     study to its column, where `missing` says that the outcome will not come. A phase waits until the empty cells of its
     rows are filled in, except for empty cells of the `covariate`, which mean that the value is unknown.
 
-    A phase uses the next rows of every arm, each row once. The outbox stores every row up to the last one used, as a
-    hash of its values and its id. When the next phase reads the file, these rows must still be there unchanged
+    A phase uses the next rows of every arm, each row once. For every row up to the last one used, the outbox stores the
+    id and a hash of the values. When the next phase reads the file, these rows must still be there unchanged
     (docs/site.md). A row with an id may be corrected until it is used; without ids, only an empty reward may be filled
     in.
 
     `taken` returns the report of an earlier phase, or None if nothing was asked of the agent in it. It is called if the
-    outbox is new: the counts of earlier reports tell which rows were used, and their sums whether these rows changed.
+    outbox is new: the counts in earlier reports tell which rows were used, and the sums tell whether these rows have
+    changed.
     """
 
     repeatable = True  # rows are only added at the end, so a second call finds the same next rows
@@ -407,8 +408,8 @@ class CsvSource:
     def _used_by_counts(self, plan: AgentPlan, lines: list[_Line]) -> set[int]:
         """Infer the indices of used rows from earlier reports, for an outbox that has not stored them.
 
-        These are the first rows of every arm, as many as were reported. Raises `InvalidInput` if their sums are not
-        those of the reports, since the file has changed then.
+        These are the first rows of every arm, as many as were reported. Raises `InvalidInput` if their sums differ from
+        the reported sums, since the file has then changed.
         """
         used: set[int] = set()
         for phase in range(1, plan.phase):
@@ -452,7 +453,7 @@ class CsvSource:
 
 
 class SqlSource(CsvSource):
-    """A database query that returns either a phase's totals, or rows that are used like those of a CSV file.
+    """A database query that returns either a phase's totals, or rows that are used like the rows of a CSV file.
 
     Totals have the columns `arm`, `count`, `sum`, `squares`, and for a further outcome with the column `harm` also
     `harm_count`, `harm_sum`, `harm_squares`, `harm_missing`.
@@ -581,7 +582,7 @@ class SimulatedSource:
                 found="arms or agents that are not the live study's",
                 allowed="the same as in the live study",
             )
-        # Draw for all agents and take our own column, so that the rewards are those of the simulation.
+        # Draw for all agents and take our own column, so that the rewards are the same as in the simulation.
         place = problem.agents.index(plan.agent)
         whole = self._whole_plan(plan.phase)
         quotas, at = whole.array, {"seed": self._seed, "phase": plan.phase - 1}

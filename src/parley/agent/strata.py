@@ -21,7 +21,7 @@ from parley.text.translation import Translatable
 
 
 class Strata:
-    """The strata of a site, or its only one. Entries about a person go to the journal that has the person's key.
+    """The strata of a site, possibly just one. Entries about a person go to the journal that has the person's key.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -57,12 +57,12 @@ class Strata:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the strata in the study."""
+        """The names of the site's strata."""
         return tuple(site.stratum for site in self.sites)
 
     @property
     def rules(self) -> RulesSeen:
-        """The study's rules for its sites; of rules that differ between strata, those of the first stratum."""
+        """The study's rules for its sites; where strata have different rules, the rules of the first stratum."""
         return self.sites[0].rules
 
     @property
@@ -119,7 +119,7 @@ class Strata:
         return self.of(key) or next(alike, self.sites[0])
 
     def assign(self, participant: str, stratum: str = "", *, somebody_else: bool = False, **more: Any) -> Assignment:
-        """Call `Site.assign` in a stratum, which must be named for a new person if there are several.
+        """Call `Site.assign` in a stratum, which must be named for a new person if there are several strata.
 
         A known person stays in the same stratum: naming another one raises `NotNow`.
         """
@@ -209,7 +209,7 @@ def by_site(sites: Iterable[Site]) -> list[list[Site]]:
 
 
 def _partly_taken(error: NoRoom, sites: Sequence[Site], taken: int) -> NoRoom:
-    """The error to raise if the disk became full. It names the strata whose rows were saved, and those not saved."""
+    """The error to raise if the disk is full. It names the strata whose rows were saved, and those not saved."""
     if not taken:
         return error
     words = Translatable(

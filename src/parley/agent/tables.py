@@ -52,7 +52,7 @@ def rewards_by_arm(data: bytes, source: str, arms: Sequence[str], *, counts: boo
 
 
 def covariates_by_arm(data: bytes, source: str, arms: Sequence[str], covariate: str) -> list[list[float | None]]:
-    r"""Read the covariate beside each reward of a table like that of `rewards_by_arm`; None where the cell is empty.
+    r"""Read the covariate of each row in a table like the one for `rewards_by_arm`; None if empty or marked missing.
 
     >>> covariates_by_arm(b"arm,reward,age\nB,1,40\nA,0,\nB,0,50\n", "x.csv", ("A", "B"), "Age")
     [[None], [40.0, 50.0]]
@@ -78,7 +78,7 @@ def is_gone(cell: object) -> bool:
 def outcomes_by_arm(
     data: bytes, source: str, arms: Sequence[str], columns: Mapping[str, str]
 ) -> tuple[DrawnOutcome, ...]:
-    r"""Read further outcomes from a table like that of `rewards_by_arm`; `columns` maps each outcome to its column.
+    r"""Read further outcomes from a table like the one for `rewards_by_arm`; `columns` maps outcomes to columns.
 
     >>> outcomes_by_arm(b"arm,reward,harm\nB,1,0\nB,0,missing\n", "x.csv", ("A", "B"), {"Harm": "harm"})[0].missing
     (0, 1)
@@ -98,8 +98,8 @@ def per_unit(table: Table, *, alone: bool = True) -> Table:
     r"""Split a table of event counts into one row per unit of exposure; without a column `exposure` it is unchanged.
 
     A row with the exposure e and x events becomes e rows with x events in all. Given their sum, independent Poisson
-    counts with equal means are multinomial, so a random split has the distribution of counts that were recorded unit
-    by unit. So a row may be divided between two phases, and overdispersion can still be detected. The same table is
+    counts with equal means are multinomial, so a random split has the same distribution as counts recorded unit by
+    unit. A row may therefore be divided between two phases, and overdispersion can still be detected. The same table is
     always split in the same way. If the reward is not `alone` because people have further outcomes, a row cannot be
     divided, and a column `exposure` is an error.
 

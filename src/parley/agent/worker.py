@@ -90,10 +90,10 @@ def persistent(
 class Worker:
     """The loop of one agent in one study.
 
-    `say` gets messages about progress, and `warn` those that a person must act on. `patience` is the longest wait for
-    a plan, in seconds. `far` returns the site's progress, which is sent with every request for a plan; `heard` gets
-    every plan. Nothing is drawn or sent that `disclosure` forbids. A plan of more than `most_draws` is refused: a
-    coordinator, or a server that pretends to be one, could ask for more rewards than the machine can hold.
+    `say` gets messages about progress, and `warn` gets messages that a person must act on. `patience` is the longest
+    wait for a plan, in seconds. `far` returns the site's progress, which is sent with every request for a plan; `heard`
+    gets every plan. Nothing is drawn or sent that `disclosure` forbids. A plan with more than `most_draws` draws is
+    refused: a coordinator, or a server that pretends to be one, could ask for more rewards than the machine can hold.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Worker:
                 return plan
 
     def step(self) -> AgentPlan | None:
-        """Run one round: send the pending report, then fetch a plan and draw it.
+        """Run one round: send the pending report, then fetch a plan and draw its rewards.
 
         Returns the plan; None if the round failed and must be repeated.
         """
@@ -170,7 +170,7 @@ class Worker:
             self._wait(None if held else str(error))
         except NotYet as error:
             self._wait(str(error))
-        # Without a file descriptor or disk space, retry: draws that are not stored yet must not be lost.
+        # If file descriptors or disk space run out, retry: draws that are not stored yet must not be lost.
         except (OSError, NoRoom) as error:
             if self._drawn is None and getattr(error, "errno", None) not in SCARCE:
                 raise
@@ -223,7 +223,7 @@ class Worker:
             )
 
     def _answer(self, plan: AgentPlan) -> AgentPlan | None:
-        """Draw a plan. If the outbox has its report already, the coordinator lost that report: send it again instead.
+        """Draw the rewards of a plan. If its report is in the outbox, the coordinator lost the report: send it again.
 
         Returns the latest plan if a report was sent again and not accepted, otherwise None.
         """
@@ -304,7 +304,7 @@ class Worker:
         self._warn(f"phase {report.phase} was closed without this report; it is set aside in the outbox")
 
     def _wait(self, why: str | None = None) -> None:
-        """Wait, and say why. The same reason is not repeated until a round has succeeded in between."""
+        """Wait, and say why. A reason is not repeated until a round has succeeded."""
         if why is not None and why != self._why:
             self._why = why
             self._say(f"{why}; {AGAIN}")

@@ -81,7 +81,7 @@ def _agreed(client: Client, act: Act, where: Sequence[Any], given: dict[str, Any
 
 
 def _details(shown: Message) -> list[str]:
-    """The lines of a preview besides its sentences: cells, pairs, weights, and the projection."""
+    """The lines of a preview that come before its sentences: cells, pairs, weights, and the projection."""
     match shown:
         case CorrectionPreview():
             return _cells(shown)
@@ -163,7 +163,7 @@ def _projection(shown: Projection) -> str:
 
 
 def _amended(_: Client, study: str, *, agent: str, report: str) -> dict[str, Any]:
-    """Read, from a file, the report that is to replace the accepted one. It must be of this study and agent."""
+    """Read from a file the report that replaces the accepted one; raise if it has another study or agent."""
     message = Report.read(Path(report).read_text(encoding="utf-8"))
     if (message.study, message.agent) != (study, agent):
         raise InvalidInput("report", found=f"{message.agent} of {message.study}", allowed=f"{agent} of {study}")

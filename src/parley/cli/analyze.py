@@ -105,7 +105,7 @@ def analyze_command(
 ) -> None:
     """Analyse a finished TABLE (CSV, TSV, Parquet, Excel) that has a row for every draw: its arm, agent and outcome.
 
-    Each agent asks about mixed means: averages of all agents' means, by stated weights. The command shows mixed means
+    Each agent asks about mixed means: averages of all agents' means, with stated weights. The command shows mixed means
     and their differences with simultaneous intervals, what they say about every agent's best arm, and what a sequential
     study would have needed. The size of the table must have been fixed in advance.
     """
@@ -196,7 +196,7 @@ def _question(
 
 
 def _simulated(asked: Question, found: Analysis, replications: int, seed: int, *, quiet: bool) -> Sequential | None:
-    """Simulate sequential studies on the table's rows; None if none are wanted, or if the study has a horizon."""
+    """Simulate sequential studies on the table's rows; None without replications, or if the study has a horizon."""
     problem, own = found.problem, found.adjustment is None and asked.policy != "oracle"
     if not replications or problem.horizon is not None:
         return None

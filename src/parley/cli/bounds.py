@@ -50,9 +50,10 @@ def bounds_command(study: str, accuracy: float, allocation: bool, horizons: tupl
     samples. Regret: over long horizons T, no uniformly efficient algorithm has a regret below value * log(T). With
     prices and rates, there are such bounds for money and days too. The study needs a [truth].
 
-    Until a given horizon, exploring everything may cost more than it saves. So compare a policy with the smaller of
-    C* log T and the regret of not exploring, or with less if only some arms are worth exploring. With a horizon, the
-    command shows these values too, even if arms tie and every other bound is infinite.
+    Up to a given horizon T, exploring everything may cost more than it saves. So compare a policy's regret with the
+    smaller of C* log T (C* is the value of the regret bound) and the regret of not exploring. If only some arms are
+    worth exploring, the right reference is even smaller. With a horizon, the command shows all three, even if arms tie
+    and every other bound is infinite.
     """
     loaded = load_study(study)
     option_names(loaded.policy)  # bounds need no policy, but a study that names an unknown one is an error
@@ -119,7 +120,7 @@ def _show_allocation(problem: Problem, bound: Bound) -> None:
 
 
 def _exact(instance: Instance) -> Instance:
-    """The instance without the tolerance that weights in doubt require, since bounds exist only without one."""
+    """The instance without the tolerance that weights in doubt require: bounds exist only if it is 0."""
     if not instance.problem.weight_steps:
         return instance
     return replace(instance, problem=instance.problem.with_(tolerance=0.0, weight_refine=0))
@@ -146,7 +147,7 @@ def _without_doubt(instance: Instance, accuracy: float) -> Bound | None:
 
 
 def _guarantee(instance: Instance, bound: Bound) -> Guarantee | None:
-    """The guarantee of W-CPE; None if the study states no scale, or has a covariate: W-CPE has no intervals then."""
+    """The guarantee of W-CPE; None without a scale, or with a covariate, since W-CPE then has no intervals."""
     if instance.problem.covariate is not None:
         return None
     try:

@@ -181,7 +181,7 @@ class Terminated(BaseException):
 
 @contextmanager
 def _terminated() -> Iterator[None]:
-    """Raise `Terminated` at SIGTERM, which by default ends a process silently and without cleaning up."""
+    """Raise `Terminated` on SIGTERM, which by default ends a process silently and without cleaning up."""
     # Python lets only the main thread set signal handlers.
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -297,7 +297,7 @@ def connect(server: str, token_file: str | None) -> Client:
 
 
 def connect_strata(server: str, token_file: str | None) -> dict[str, Client]:
-    """Make a client for every token in a site's file, by agent; a token without a name has the empty name."""
+    """Make a client for every token in a site's file; returns agent -> client, with "" for a token without a name."""
     with needs("agent", "talking to a coordinator"):
         from parley.agent.client import Client, read_tokens
     network = chosen_network()
@@ -316,7 +316,7 @@ def paced(call: Callable[[], Answer]) -> Answer:
     """Repeat `call` while the coordinator says that requests come too fast, and return its result.
 
     The coordinator refuses such a request before doing anything, so repeating it is safe. Any other error is raised,
-    because after it nobody knows what the coordinator did.
+    because it is then unknown what the coordinator did.
     """
     while True:
         try:

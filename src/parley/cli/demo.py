@@ -242,7 +242,7 @@ def _compare(
     *,
     quiet: bool,
 ) -> list[dict[str, Any]]:
-    """Simulate the named policies that suit the problem, all with the same seed; returns their figures."""
+    """Simulate the named policies that suit the problem, all with the same seed; returns a summary of each."""
     made: list[Policy] = []
     for name in names:
         try:
@@ -261,7 +261,7 @@ def _compare(
 def parley_process(
     arguments: list[str], log: Path, *, heard: bool, **variables: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a `parley` process until the block ends. Its output goes to the file `log`, or to a pipe if `heard`."""
+    """Run a `parley` process until the block ends. Its output goes to `log`; if `heard`, its stdout goes to a pipe."""
     # Settings of this process must not reach the new one.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
     with (
@@ -297,7 +297,7 @@ def serving(database: str, log: Path, **variables: str) -> Iterator[str]:
 
 
 def administrator(database: str, name: str) -> str:
-    """Issue a token for an administrator of this name; creates the database if there is none."""
+    """Issue a token for an administrator with this name; creates the database if there is none."""
     with needs("server", "a live study"):
         from parley.coordinator.access.tokens import prepare
         from parley.coordinator.http.context import utc_now
@@ -317,8 +317,8 @@ def run_live(
     """Run a study live until it is over, with simulated rewards; returns its answers, and the verification of its log.
 
     `study_file` needs a [truth]; the default is the paper's instance. `db` may be a PostgreSQL address; the default is
-    an SQLite file that is removed afterwards with everything else. `notify` gets messages about progress, and
-    `afterwards` the result, while the server still serves its dashboard.
+    an SQLite file that is removed afterwards with everything else. `notify` gets messages about progress. `afterwards`
+    gets the result while the server still shows the dashboard.
     """
     with needs("server", "parley demo --live"):  # the client needs one of the server's packages too
         import parley.service.server  # noqa: F401

@@ -19,8 +19,8 @@ from parley.hooks import edges, own_edges
 from parley.study import json_schema
 from parley.text.formatting import plural
 
-# The extras that a user may install, with the commands that need each; edges add theirs. The developers' extras (test,
-# lint, docs, judge) are not listed, since the Makefile installs them.
+# The extras that a user may install, with the commands that need each; edges add their own extras. The developers'
+# extras (test, lint, docs, judge) are not listed, since the Makefile installs them.
 EXTRAS = {
     "": "bounds, simulate, plan, analyze, demo, audit-policy, verify FILE",
     "server": "serve, demo --live, admin init, backup and restore, verify --db",
@@ -35,7 +35,7 @@ DEFAULT_DB = "parley.db"
 
 
 def unmet(package: str, extra: str) -> Iterator[str]:
-    """Yield, in words, each requirement of an extra that this environment lacks.
+    """Yield, as text, each requirement of an extra that this environment does not meet.
 
     >>> list(unmet("parley", ""))
     []

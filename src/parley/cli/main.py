@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def run() -> None:
-    """Run `main` as the console script does: users see no traceback (unless PARLEY_DEBUG=1), but one message."""
+    """Run `main` as the console script does: users see a message instead of a traceback (unless PARLEY_DEBUG=1)."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # a Windows console, or LANG=C, cannot encode every name
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -62,7 +62,7 @@ ABOUT = 0.05  # relative accuracy of the budget that a warning names
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRequest:
-    """A call of `parley plan`, for edges that may handle it in another way."""
+    """A call of `parley plan`, which an edge may handle instead."""
 
     planner: Planner
     study: Study  # after changing the settings for which options were given
@@ -240,7 +240,7 @@ def plan_command(
 def _past(study: Study, problem: Problem) -> list[tuple[float, Scenario]]:
     """The truth of a study with a table of past draws, as a list of one pair: its smallest gap, and its scenario.
 
-    The list is empty without such a table, and if arms tie so that the study would never end.
+    The list is empty if there is no such table, or if arms tie so that the study would never end.
     """
     truth = study.instance
     if truth is None or truth.history is None or (truth.tied and problem.asks_exactly):
@@ -299,7 +299,7 @@ def _show(made: Simulated, heading: str, policy: Policy) -> None:
 
 
 def _with_control(problem: Problem, versus: str | None) -> Problem:
-    """The problem with the arm `versus` as its control; `control` means the study's own, unless an arm is named so."""
+    """The problem with the control arm `versus`; "control" is the study's control, unless an arm has that name."""
     if versus is None:
         return problem
     if problem.horizon is not None:

@@ -14,7 +14,7 @@ with needs("server", "parley serve"):
 
 def _options(function: Any) -> Any:
     """Add an option for every setting, from the table that also feeds docs and validation."""
-    # Like decorators, options that are added last come first in the help: so add them in reverse.
+    # As with decorators, the option that is added last comes first in the help, so add them in reverse.
     for entry in reversed(ServerSettings.describe()):
         name, default = f"--{entry['name'].replace('_', '-')}", entry["default"]
         flag = {"is_flag": True} if isinstance(default, bool) else {"type": type(default)}

@@ -1,4 +1,4 @@
-"""`parley simulate` runs a policy many times, beside the lower bound; `parley audit-policy` measures rare errors."""
+"""`parley simulate` compares many runs of a policy with the lower bound; `parley audit-policy` measures rare errors."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -92,7 +92,7 @@ def simulate_command(
     rows.append(("replications per second", f"{replications / outcome.seconds:,.0f}"))
     title = f"{loaded.name}: {name}, {plural(replications, 'replication')}, seed {seed}"
     show_table(title, ("quantity", "value"), rows)
-    # If means drift, name only the guarantee that holds under drift.
+    # If means drift, name the guarantee under drift first; for some policies the usual guarantee does not hold then.
     if instance.drift and not chosen.allows_drift:
         screen.print(f"Guarantee: {chosen.drift}. If they stayed: {chosen.guarantee}.")
     else:
@@ -114,8 +114,8 @@ def _figure_rows(document: Mapping[str, Any], instance: Instance) -> Iterator[tu
     if "days" in document:
         yield from _spread_rows(document["days"], "days", about)
     if lost is not None:
-        # C* log T bounds regret only as the horizon grows. For this horizon, the reference is what it costs to explore
-        # the arms that are worth exploring.
+        # C* log T bounds regret only as the horizon T grows. For this horizon, the reference is what it costs to
+        # explore the arms that are worth exploring.
         yield from _spread_rows(lost | {"ratio": None}, "regret", ", for ever longer horizons (C* log T)")
         if lost["reference"]:
             yield "reference: what exploring costs where it pays until this horizon", f"{lost['reference']:,.0f}"
@@ -169,7 +169,7 @@ def least_of(instance: Instance) -> dict[str, float]:
 
 
 def summary(outcome: Outcome, least: Mapping[str, float]) -> dict[str, Any]:
-    """The figures of an outcome under the keys of `parley simulate --json`.
+    """Summarise an outcome under the keys of `parley simulate --json`.
 
     `cost` is in money if prices are stated, and then `samples` has the number of draws. Without prices, `cost` is the
     number of draws. `days` exists if rates are stated.
@@ -200,7 +200,7 @@ def summary(outcome: Outcome, least: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _regret_figures(found: Regret, lower_bound: float | None, reference: float | None) -> dict[str, Any]:
-    """The figures of regret: in total, by agent, as realised, and over time with a band of 80 % of the runs.
+    """Summarise regret: in total, by agent, as realised, and over time with a band that contains 80 % of the runs.
 
     `reference` is a value for this horizon, not a bound. `ratio` is the total divided by `lower_bound`, which holds
     only as horizons grow.
@@ -221,7 +221,7 @@ def _regret_figures(found: Regret, lower_bound: float | None, reference: float |
 
 
 def spread(values: IntArray | FloatArray, lower_bound: float | None) -> dict[str, Any]:
-    """Summarise a figure over the replications: its mean, its spread, and its ratio to the lower bound, if any."""
+    """Summarise a quantity over the replications: its mean, its spread, and its ratio to the lower bound, if any."""
     mean, deviation = float(values.mean()), float(values.std())
     low, high = (float(value) for value in np.quantile(values, (0.1, 0.9)))
     return {
@@ -261,7 +261,7 @@ def audit_policy_command(
         raise InvalidInput("policy", found=policy.name, allowed="evidence: only its bets allow importance sampling")
     if only is not None and only not in problem.agents:
         raise InvalidInput("--agent", found=repr(only), allowed=f"one of {', '.join(problem.agents)}")
-    # One agent per distinct column of weights: the others make the same errors.
+    # One agent per distinct column of weights: agents with equal columns make the same errors.
     distinct = np.sort(np.unique(problem.weights, axis=1, return_index=True)[1]).tolist()
     agents = distinct if only is None else [problem.agents.index(only)]
     ties = hardest_ties(problem)

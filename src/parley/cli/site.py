@@ -156,7 +156,7 @@ def _open_site(
             stack.enter_context(client)
         known = journals_in(outbox, study)
         sites: list[Site] = []
-        # Open the named agent first: its journal says whether the others may be strata of the same site.
+        # Open the named agent first: its journal says whether the other agents may be strata of the same site.
         for one in sorted(known, key=lambda one: one.agent != name):
             if name != one.agent and name is not None and not any(site.rules.place for site in sites):
                 continue
@@ -191,7 +191,7 @@ def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | N
     """Run a site: people come one by one, get an arm at once, and their outcomes follow later.
 
     Without one of the commands below, serve a page and an API for the site, on this machine only unless --host says
-    otherwise. Participants' keys and single rewards stay in a journal on this machine; only totals are reported.
+    otherwise. Participants' keys and individual rewards stay in a journal on this machine; only totals are reported.
     """
     served = {key: options.pop(key) for key in ("tls_cert", "tls_key", "plain_http")}
     served["options"] = options.pop("edges")
@@ -216,7 +216,7 @@ def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | N
 
 
 def _with_site(function: Callable[..., None]) -> Callable[..., None]:
-    """Let a command accept the group's options too, and pass its function the open site instead of them.
+    """Let a command accept the group's options too, and pass its function the open site instead of their values.
 
     `parley site --study S assign KEY` and `parley site assign KEY --study S` mean the same.
     """
@@ -472,7 +472,7 @@ def correct(
 
     if not outcomes and not further:
         raise click.UsageError("Missing option '--outcome', or '--further'.")
-    # All outcomes belong to one phase, and so to one stratum: that of the first person named.
+    # All outcomes belong to one phase, and so to one stratum: the stratum of the first person named.
     site = opened.strata.known(next(iter((*outcomes, *(row[1:] for row in further))))[0])
     with Outbox(opened.outbox, study=site.study, agent=site.agent) as box:
         phase = site.correct([*outcomes, *((key, value, named) for named, key, value in further)])
@@ -619,8 +619,8 @@ def agent_command(
                           prints a line, for each draw: the reward, then these outcomes
       csv:file            a table with columns arm, reward and optionally id. Add new rows
                           at the end; each is used once. Every further outcome has a column.
-                          For counts of events, optionally exposure: a draw is one unit of it
-      parquet:file        the same as a Parquet file
+                          For counts of events, optionally exposure: one unit of it is a draw
+      parquet:file        the same table, in a Parquet file
       sql:file.toml       url and query: rows, or totals of the phase (arm, count, sum, squares)
       simulate:study.toml simulated rewards, from the file's [truth] and --seed
 

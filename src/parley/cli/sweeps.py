@@ -50,7 +50,7 @@ def sweep_command(
     """Run every cell of SWEEP that is not done yet, and store the result of each as soon as it is done.
 
     SWEEP is a TOML file that names a base study and axes (see examples/sweeps/). A second run computes only missing
-    cells. An interruption loses only the cells in progress. A damaged result file is named and computed again.
+    cells. An interruption loses only the cells in progress. A damaged result file is reported and computed again.
     """
     need("pyarrow", extra="experiments", purpose="running a sweep")
     from parley.experiments.sweeps.runner import run_sweep, workload

@@ -130,7 +130,7 @@ def _say_people(result: Verification) -> None:
 class _Authority:
     """Checks time stamps with `judges`, one per trusted authority; without judges, stamps only have to fit the log.
 
-    `given` has the ids (`id()`) of the stamps that the user gave beside the log.
+    `given` has the ids (`id()`) of the stamps that the user gave in addition to the log.
     """
 
     def __init__(self, judges: Sequence[Callable[[Stamp], datetime]], given: Collection[int]) -> None:

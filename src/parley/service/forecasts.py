@@ -46,7 +46,7 @@ def estimate(study: StudyMessage, power: float | None = None, gap: float | None 
     """Compute the planner's figures for all agents together and for each agent alone.
 
     There are no scenarios if simulating them is too slow, or if only an administrator ends the study. With a `power`,
-    the answer includes the smallest budget that reaches it.
+    the answer includes the smallest budget that reaches this power.
     """
     problem, policy = study.problem, study.make_policy()
     named = (study.policy, study.options, problem)

@@ -32,7 +32,7 @@ GARBAGE = (10_000, 20, 100)  # thresholds of the garbage collector
 # Parameters of glibc's `mallopt`, as in malloc.h, and their values.
 ARENA_MAX, ARENAS = -8, 2  # memory arenas that threads share
 MMAP_THRESHOLD, OF_ITS_OWN = -3, 1 << 20  # a freed block of at least this many bytes is returned to the system
-# Statuses of malformed requests, and the kinds of their refusals.
+# HTTP status of a malformed request -> kind of the refusal.
 UNREADABLE = {400: "bad-request", 411: "length-required", 431: "head-too-large"}
 
 
@@ -49,7 +49,7 @@ def create_service(storage: Storage, settings: ServerSettings, *, clock: Clock =
 
 
 def settle_memory() -> None:
-    """Make garbage collection rarer, exempt objects that exist at the start from it, and return freed memory sooner.
+    """Run the garbage collector less often, and not on objects that exist already; return freed memory sooner.
 
     A full collection stops every thread: for a fifth of a second, if a large certificate is being read.
     """

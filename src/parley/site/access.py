@@ -121,7 +121,7 @@ class Access:
     async def json(self, request: Request) -> dict[str, Any]:
         """Read the JSON object of an API request.
 
-        The content type must be that of JSON, because forms of other web sites cannot send it.
+        The content type must be `application/json`, because forms of other web sites cannot send that.
         """
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise Refused(415, "send application/json")

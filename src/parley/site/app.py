@@ -161,7 +161,7 @@ class Correction(Model, omit_defaults=True):
 
 
 class Corrected(Model):
-    """A corrected report of the phase is on its way, for an administrator to confirm."""
+    """The answer to a correction: a corrected report of the phase is on its way, for an administrator to confirm."""
 
     participant: Key
     phase: int
@@ -182,7 +182,7 @@ class OutcomeRow(Model):
 
 
 class OutcomeRows(Model):
-    """Many outcomes, among them each outcome of a participant at most once."""
+    """Many outcomes. Each outcome of a participant may occur only once."""
 
     outcomes: tuple[OutcomeRow, ...]
 
@@ -266,8 +266,8 @@ class Api:
         """Assign an arm to a participant. The first request draws it (201); later ones return the same arm (200).
 
         A new key that looks like a known one is refused, unless the request says that this is another person. If the
-        site has strata, the first request names one; later ones may leave it out, and are refused if they name
-        another.
+        site has strata, the first request names one; later ones may leave it out, and are refused if they name another
+        stratum.
         """
         body = await self._read(request, Newcomer)
         more = {"stratum": body.stratum, "covariate": body.covariate, "without_covariate": body.without_covariate}
@@ -289,8 +289,8 @@ class Api:
     async def note_outcomes(self, request: Request) -> Response:
         """Record many outcomes at once.
 
-        Each row is accepted or refused by itself, and all accepted rows are on disk before the answer is sent. Sending
-        the same rows again changes nothing.
+        Each row is accepted or refused independently, and all accepted rows are on disk before the answer is sent.
+        Sending the same rows again changes nothing.
         """
         match found := await self._access.json(request):
             case {"outcomes": [*rows]} if len(found) == 1:
@@ -358,7 +358,7 @@ class Api:
         return JSONResponse(request.app.state.openapi())
 
     async def healthz(self, _: Request) -> Response:
-        """Check the contact with the coordinator: 503 before its first answer, and if its last one is too long ago."""
+        """Check the contact with the coordinator: 503 before its first answer, and if the last was too long ago."""
         heard = [known for one in self._runtimes.values() if (known := one.silence) is not None]
         since = max(heard) if len(heard) == len(self._runtimes) else None
         well = since is not None and since < LATE
@@ -458,7 +458,7 @@ def operations(api: Api) -> tuple[SiteOperation, ...]:
 
 
 def all_operations(api: Api, parts: SiteParts) -> tuple[SiteOperation, ...]:
-    """The table of all operations, including those of edges."""
+    """The table of all operations, including operations that edges add."""
     return (*operations(api), *(row for edge in edges() for row in edge.site_operations(parts)))
 
 

@@ -1,4 +1,4 @@
-"""The site's page: the phase, its progress, and forms for all that a study nurse does.
+"""The site's page: the phase, its progress, and forms for everything that a study nurse does.
 
 No URL of the page contains a participant's key.
 """
@@ -66,19 +66,19 @@ class Pages:
     def __init__(
         self, runtimes: Mapping[str, SiteRuntime], strata: Strata, access: Access, here: str | None = None
     ) -> None:
-        """Make the pages of the stratum `here`, whose people they list; by default, of the first stratum."""
+        """Make the pages of the stratum `here`, whose people they list; the default is the first stratum."""
         self._stratum = strata.names[0] if here is None else here
         self._runtimes, self._strata, self._access = runtimes, strata, access
         self._runtime = runtimes[self._stratum]
         self._site = self._runtime.site
 
     def _at(self, stratum: str) -> Self:
-        """The page of the named stratum; this page if there is no other stratum of that name."""
+        """The page of the named stratum; this page if there is no other stratum with that name."""
         known = stratum in self._runtimes and stratum != self._stratum
         return type(self)(self._runtimes, self._strata, self._access, stratum) if known else self
 
     def _asked(self, fields: Mapping[str, str]) -> Self:
-        """The page that answers a form: for the stratum of the form's person, else for the form's own stratum."""
+        """The page that answers a form: for the stratum of the form's person, else for the stratum in the form."""
         with suppress(InvalidInput):
             # A form about a person may come from a page on which the user searched for somebody else.
             owner = self._strata.of(fields.get("participant") or fields.get("sought", ""))
@@ -113,7 +113,7 @@ class Pages:
             return await anyio.to_thread.run_sync(self._asked(fields)._answer, request, fields)
 
     async def api(self, request: Request) -> Response:
-        """Show the API's OpenAPI document as a page for people, in English."""
+        """Show the API's OpenAPI document as a readable page, in English."""
         with self._reading(request):
             return self._show(request, "api.html", document=request.app.state.openapi())
 
@@ -166,7 +166,7 @@ class Pages:
         return self._whole(request, view | shown, status)
 
     def _do(self, fields: Mapping[str, str]) -> dict[str, Any]:
-        """Do what a form asks for; returns the template's values that show the result."""
+        """Do what a form asks for; returns the template values that show the result."""
         what, key = fields.get("do", ""), fields.get("participant", "")
         match what:
             case "assign":
@@ -220,7 +220,7 @@ class Pages:
         return gettext("No more people will be assigned in this phase.")
 
     def _note(self, key: str, text: str, named: str) -> dict[str, Any]:
-        """Record a person's outcome, or mark it as missing; returns the template's values that show the result."""
+        """Record a person's outcome, or mark it as missing; returns the template values that show the result."""
         if text == GONE:
             self._site.missing(key, named)
         else:
@@ -318,7 +318,7 @@ class Pages:
         return [{"name": name, "awaited": one["pending"], "needed": _takes(one)} for name, one in found]
 
     def _listed(self, shown: Mapping[str, Any]) -> dict[str, Any]:
-        """One page of a list: people with awaited outcomes (overdue first), all of the phase, or a search's results."""
+        """One page of a list: people with awaited outcomes (overdue first), the whole phase, or search results."""
         people, sought, which = self._site.people, shown.get("sought", "").strip(), shown.get("which", "")
         of_phase = people.in_progress
         awaited = [person for person in of_phase if people.awaits(person)]
@@ -391,7 +391,7 @@ class Pages:
         return self._runtime.correctable(self._site.people.reported_in(person))
 
     def _field(self, person: Person, one: OutcomeRules, awaited: bool) -> dict[str, Any]:
-        """The template's values for one outcome of a person."""
+        """The template values for one outcome of a person."""
         due = self._site.people.due(person, one.name)
         return {
             "outcome": one.name,
@@ -499,7 +499,7 @@ def _whole(text: str) -> int:
 
 
 def about(asked: int) -> int:
-    """Round a number of people to tens, but to at least 10.
+    """Round a number of people to the nearest 10, but never below 10.
 
     From the exact number, somebody who keeps count of the arms could infer the last assignments of a phase.
 

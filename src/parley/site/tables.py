@@ -55,7 +55,7 @@ def all_outcomes(rules: RulesSeen) -> list[OutcomeRules]:
 
 
 def words_for(rules: OutcomeRules) -> tuple[str, ...]:
-    """The words for 1 and 0: the study's own, or else yes and no in the reader's language."""
+    """The words for 1 and 0: the study's own words, or else "yes" and "no" in the reader's language."""
     return rules.answers or (gettext("yes"), gettext("no"))
 
 
@@ -98,7 +98,7 @@ COLUMNS = (Translatable("draw"), Translatable("reward"))
 
 @cache
 def words_of_tables(*messages: str) -> dict[str, str]:
-    """Text -> message, for the text of each message in every language and every audience's words, in lower case.
+    """Lower-case text -> message, for the text of each message in every language and for every audience.
 
     >>> words_of_tables("yes", "reward")["outcome"], words_of_tables("yes", "reward")["oui"]
     ('reward', 'yes')
@@ -152,7 +152,7 @@ class Taken:
 
 
 def columns_in(rules: RulesSeen) -> dict[str, str]:
-    """Name that a column may have, in lower case -> the column that it means."""
+    """Lower-case name that a column may have -> the column that it means."""
     named = {one.name.lower(): one.name.lower() for one in rules.outcomes}
     return words_of_tables(*COLUMNS) | named
 
@@ -169,7 +169,7 @@ def take_table(
 ) -> Taken:
     """Record a table's rows, all or none; without `take`, only say what they would do.
 
-    With `seen`, the digest of a preview, the rows are recorded only if they would still do the same.
+    With `seen`, the digest of a preview, the rows are recorded only if they would still make the same changes.
     """
     with site.turn():
         found = _judged(site, text, source)
@@ -230,7 +230,7 @@ def _judged(site: Site | Strata, text: str, source: str) -> Taken:
 
 
 def exported(site: Site | Strata) -> str:
-    """A CSV table of everybody at a site, with all that is recorded; without arms if the site may not see them."""
+    """A CSV table of everybody at a site, with all recorded values; without arms if the site may not see them."""
     rules = site.rules
     masked = rules.masked or rules.kits
     unmasked = [] if masked else [gettext("Arm")]

@@ -71,7 +71,10 @@ def _workbook(data: bytes, known: Known, columns: Sequence[str]) -> str:
 
 
 def _check_parts(archive: zipfile.ZipFile) -> None:
-    """Limit the stated size of the unpacked parts. An archive that understates a size is refused when it is read."""
+    """Refuse an archive that is too large when unpacked, is not a workbook, or contains a document type.
+
+    The sizes are those that the archive states. An archive that understates one is refused when it is read.
+    """
     parts = archive.infolist()
     if len(parts) > MOST_PARTS or sum(part.file_size for part in parts) > MOST_UNPACKED:
         found = Translatable("a workbook that becomes too large when it is unpacked")
@@ -118,7 +121,7 @@ def _said(row: Sequence[Any]) -> bool:
 
 
 def _check_merged(archive: zipfile.ZipFile, title: str) -> None:
-    """Refuse merged cells: only the first of them has a value, so the rows of the others would seem empty."""
+    """Refuse merged cells: only the first of them has a value, so the rows of the other cells would seem empty."""
     relations = {one.get("Id"): one.get("Target", "") for one in ElementTree.fromstring(archive.read(SHEETS))}
     for one in ElementTree.fromstring(archive.read(BOOK)).iter():
         if one.tag.endswith("}sheet") and one.get("name") == title:

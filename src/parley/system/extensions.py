@@ -14,7 +14,7 @@ from parley.errors import InvalidInput
 
 @cache
 def offered(group: str) -> dict[str, list[EntryPoint]]:
-    """The entry points of installed packages, by name, without importing them. Cached, since reading them is slow."""
+    """The entry points of a group, by name, without importing them. Cached, since reading them is slow."""
     found: dict[str, list[EntryPoint]] = {}
     for point in entry_points(group=group):
         found.setdefault(point.name, []).append(point)
@@ -26,9 +26,9 @@ def offered_class(
 ) -> type[Any] | None:
     """Import the class that an installed package offers under this name; return None if no package offers one.
 
-    Raise `InvalidInput` about `key` if the class is no subclass of `kind` whose `attribute` is the name. Raise it also
-    if several packages offer the name, or if it is one of Parley's `own` names: whichever class Parley chose, some
-    users would run one that they did not intend.
+    Raise `InvalidInput` about `key` if the class is not a subclass of `kind`, or if its `attribute` is not the name.
+    Raise it also if several packages offer the name, or if it is one of Parley's `own` names: whichever class Parley
+    chose, some users would run one that they did not intend.
     """
     points = offered(group).get(name, [])
     sources = [*(["parley"] if name in own else []), *sorted(_source(point) for point in points)]
@@ -52,7 +52,7 @@ def _loaded(point: EntryPoint, key: str, kind: type, attribute: str) -> type[Any
 
 
 def origin(point: EntryPoint) -> str:
-    """A description of an entry point for people: its name, its package and its target."""
+    """A readable description of an entry point: its name, its package and its target."""
     return f"{point.name} of {_source(point)} ({point.value})"
 
 

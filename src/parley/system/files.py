@@ -39,8 +39,8 @@ def write_whole(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
     path = path.resolve()
     aside = path.with_name(f"{path.name}.{os.getpid()}{ASIDE}")
     try:
-        # A killed process with the same number may have left this file. A link that somebody put here must not be
-        # followed either: it is deleted, and O_EXCL refuses a new one.
+        # A killed process with the same number may have left this file, or somebody may have put a link here, which
+        # must not be followed. Either is deleted, and O_EXCL refuses a new one.
         aside.unlink(missing_ok=True)
         with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(data)

@@ -1,4 +1,4 @@
-"""Tables in the forms in which people store them: CSV, Parquet and Excel files.
+"""Tables in the file formats that people use: CSV, Parquet and Excel.
 
 A CSV file may come from Excel or elsewhere. It may have commas, semicolons or tabs, a byte-order mark, decimal commas,
 and header names in any case. An error names the file, the line, the column and the value.
@@ -36,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """The rows of a file; `unfinished` if its last line had no line end yet and was ignored."""
+    """The rows of a file. `unfinished` means that its last line had no line end yet and was ignored."""
 
     source: str
     separator: str
@@ -113,7 +113,7 @@ FORMATS = "a CSV, TSV, Parquet or Excel (.xlsx) file"
 
 
 def load_table(path: str | Path) -> Table:
-    """Load a table from a file of any of `FORMATS`, recognized by its first bytes; from Excel, the first sheet."""
+    """Load a table from a file in any of `FORMATS`, recognized by its first bytes; from Excel, the first sheet."""
     path = Path(path)
     try:
         data = path.read_bytes()
@@ -184,7 +184,7 @@ def number_in(table: Table, row: Row, column: str) -> float:
 
 
 def typed_number(text: str, *, thousands: str) -> float:
-    """Parse a finite number with a decimal point or comma; refuse it if the sign `thousands` may separate thousands.
+    """Parse a finite number with a decimal point or comma; refuse it if `thousands` may separate its thousands.
 
     >>> typed_number("0,5", thousands=","), typed_number("1,250", thousands=".")
     (0.5, 1.25)
@@ -263,8 +263,8 @@ def columns_of(
 ) -> dict[str, str | None]:
     r"""The column of each role (arm, agent, outcome, covariate): the `given` column, else one with a usual name.
 
-    The column is None if an `optional` role has none, or if `none` is given for that role. A covariate is never
-    guessed. `option` is the option or key with which a user names a role's column, for errors.
+    The column is None if an `optional` role has none, or if the name "none" is given for that role. A covariate is
+    never guessed. `option` is the option or key with which a user names a role's column, for errors.
 
     >>> table = read_table(b"Site,Treatment,y\nParis,A,1\n", "x.csv", needed=())
     >>> columns_of(table, {})
@@ -303,7 +303,7 @@ def columns_of(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Draws:
-    """The draws in a table, an entry per row: the indices of its arm and agent, its outcome, and its covariate.
+    """The draws in a table, as arrays with an entry per row: indices of arm and agent, outcome, and covariate.
 
     Without a column of arms, `arm` is None; without a column of agents, every row belongs to the first agent.
     """
@@ -330,7 +330,7 @@ def draws_of(
     arms: Sequence[str] | None = None,
     agents: Sequence[str] | None = None,
 ) -> Draws:
-    """The draws in a table's rows. Unless given, the names of arms and agents are the table's own in natural order."""
+    """The draws in a table's rows. Names of arms or agents that are not given come from the table, in natural order."""
     if not table.rows:
         raise InvalidInput(table.source, found="no rows below the header", allowed="a row for every draw")
     for column in columns.values():
@@ -388,5 +388,5 @@ def _places(table: Table, column: str | None, names: Sequence[str] | None) -> tu
 
 
 def _split(name: str) -> list[str]:
-    """Split a name into letters and digits, so that names can be sorted with arm 10 after arm 2."""
+    """Split a name at its numbers, so that names can be sorted with "arm 10" after "arm 2", not before it."""
     return re.split(r"([0-9]+)", name.lower())
