@@ -5,7 +5,7 @@
 
     with Client("https://coordinator.example", token) as client:
         plan = client.plan("trial", "Lyon")
-        rewards = [draw(arm, count) for arm, count in zip(plan.arms, plan.draws)]  # yours: for each arm a list
+        rewards = [draw(arm, count) for arm, count in zip(plan.arms, plan.draws)]  # `draw` is yours: it returns a list
         receipt = client.send(plan.report(Totals.of(rewards)))
 
 A test runs this example. Only totals by arm leave the site: counts, sums, sums of squares, and from a `Site` also the

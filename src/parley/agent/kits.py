@@ -57,7 +57,7 @@ class Shelf:
 
     @property
     def _given(self) -> frozenset[str]:
-        """Numbers of the kits given out, including those of voided assignments, which are never given again."""
+        """Numbers of the kits given out, including kits of voided assignments, which are never given again."""
         return frozenset().union(*(people.kits_given for people in self._strata))
 
     def draw(self, key: bytes, arm: str) -> str:

@@ -315,7 +315,7 @@ class People:
         return rewards, xs
 
     def others(self, book: PhaseBook, outcome: str) -> list[list[float | None]]:
-        """Per arm, the values of a further outcome of everybody in the report; None where it is missing.
+        """Per arm, the values of a further outcome for everybody in the report; None where it is missing.
 
         People without a reward may still have this outcome: harm is often the reason that they have none.
         """

@@ -1,7 +1,7 @@
 """What may leave a site: in a private study only noisy sums, and in any study only what the site's own policy allows.
 
 Each sum is rounded to the study's grid and gets discrete Gaussian noise from OpenDP, once: the outbox stores the noisy
-sums with the exact ones. Sums that a correction changed are another release, and the report states the number of
+sums with the exact sums. Sums that a correction changed are another release, and the report states the number of
 releases. docs/privacy.md describes the mechanism, docs/site.md the keys of the policy file.
 """
 
@@ -131,7 +131,7 @@ def exact_sum(values: Iterable[float]) -> Fraction:
     """
     parts = list(values)
     total = Fraction(0)
-    # `fsum` rounds once, at the end. Subtract what it returned and sum the rounding error, until none is left.
+    # `fsum` rounds once, at the end. Subtract the returned value and sum what remains, until nothing is left.
     while rest := math.fsum(parts):
         total += Fraction(rest)
         parts.append(-rest)

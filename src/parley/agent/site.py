@@ -202,7 +202,7 @@ class Site:
                     arm, share = drawn_arm(self._key, book.plan.phase, book.drawn, book.shares)
                     phase, odds, kit = book.plan.phase, str(share), self._kit(book, arm)
                     write(journal.Assigned(participant=key, phase=phase, arm=arm, probability=odds, x=x, kit=kit))
-                # The phase is full: the person may be assigned for the next one instead.
+                # The phase is full: the person may be assigned for the next phase instead.
                 elif any(shares := book.ahead_shares()):
                     self._require_eligible(eligible)
                     self._require_covariate(x, without=without_covariate)
@@ -688,12 +688,12 @@ class Site:
     def status(self) -> dict[str, Any]:
         """The site's progress, without counts by arm.
 
-        These numbers alone reveal no arm. But somebody who has seen all arms so far could guess the last ones
+        These numbers alone reveal no arm. But somebody who has seen all arms so far could guess the last arms
         (docs/site.md), so the page rounds the number of people asked for.
         """
         with self._journal.turn():
             people, at = self.people, self.sends_at
-            # Before the first plan, the status is that of an empty phase 0.
+            # Before the first plan, return the status of an empty phase 0.
             book = people.current or PhaseBook(plan=journal.PhaseBegun(phase=0, plan="", arms=(), draws=()))
             gone, asked = sum(book.missing), zip(book.plan.arms, book.plan.draws, strict=True)
             return {

@@ -38,7 +38,7 @@ def arm_in(table: Table, row: Row, arms: Sequence[str]) -> str:
 def rewards_by_arm(data: bytes, source: str, arms: Sequence[str], *, counts: bool = False) -> list[list[float]]:
     r"""Read a table with the columns `arm` and `reward`; returns the rewards of every arm, in the order of the rows.
 
-    With `counts`, a row of several units of exposure is split into one row for each (`per_unit`).
+    With `counts`, a row with several units of exposure is split into one row per unit (`per_unit`).
 
     >>> rewards_by_arm(b"arm,reward\nB,1\nA,0\nB,0\n", "x.csv", ("A", "B"))
     [[0.0], [1.0, 0.0]]

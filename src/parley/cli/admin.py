@@ -301,7 +301,7 @@ def answer(client: Client, study: str, as_csv: bool, phase: int | None, as_json:
 @json_option
 @with_client
 def weights(client: Client, study: str, as_json: bool) -> None:
-    """Show for which other weights the answers of STUDY hold, from equal weights to each agent's own reward alone."""
+    """Show for which weights the answers of STUDY still hold, from equal weights to each agent's own reward alone."""
     found = _all_agents(client, study, "sensitivity")
     if as_json:
         print_json(found)

@@ -95,7 +95,7 @@ def demo_command(
 ) -> None:
     """Watch one study being decided, then compare the policies against the lower bound.
 
-    Rewards are simulated, on the instance of the paper's tables unless you name your own study. With --live, a real
+    Rewards are simulated, for the instance in the paper's tables unless you name your own study. With --live, a real
     coordinator runs the study with agents that talk to it over HTTP, and you can watch its dashboard: sign in with the
     token that is printed. At the end the log is verified, and everything is cleaned up once you press Ctrl-C.
     """

@@ -42,7 +42,7 @@ def unmet(package: str, extra: str) -> Iterator[str]:
     """
     for text in metadata.requires(package) or []:
         wanted = Requirement(text)
-        # A requirement belongs to an extra if its marker holds with that extra, but not without any.
+        # A requirement belongs to an extra if its marker holds with that extra, but not without an extra.
         if wanted.marker is not None:
             of_extra = wanted.marker.evaluate({"extra": extra}) and not wanted.marker.evaluate({"extra": ""})
             if not (of_extra if extra else wanted.marker.evaluate({"extra": ""})):

@@ -225,7 +225,7 @@ def figures_command(
 ) -> None:
     """Draw every figure of a `parley sweep` for a paper, from its RESULTS folder.
 
-    Fonts are embedded. The file summary.csv beside the figures has the numbers that they show.
+    Fonts are embedded. The file summary.csv, next to the figures, has the numbers that they show.
     """
     for package in ("pandas", "pyarrow"):
         need(package, extra="experiments", purpose="figures of a sweep")

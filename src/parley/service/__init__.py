@@ -1,1 +1,1 @@
-"""The service of `parley serve`: the coordinator's API, forecasts beside it, and the pages."""
+"""The service of `parley serve`: the coordinator's API, the forecasts, and the pages."""

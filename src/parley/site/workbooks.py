@@ -111,7 +111,7 @@ def _sheet(book: Any, known: Known, columns: Sequence[str]) -> Any:
 
 
 def _rows(sheet: Any, most: int) -> Iterator[Sequence[Any]]:
-    """Iterate over the first `most` rows, one at a time, since one cell far down gives a sheet very many rows."""
+    """Iterate over the first `most` rows, one at a time, since a single cell far down makes a sheet very long."""
     sheet.reset_dimensions()  # a file's stated size may be wrong
     return iter(sheet.iter_rows(max_row=most, max_col=MOST_COLUMNS))
 
