@@ -83,8 +83,8 @@ def _headers(receipt: Receipt | None) -> dict[str, str]:
 def _checked(response: httpx.Response) -> httpx.Response:
     """Return a successful response; raise the typed error for any other.
 
-    Every refusal by a coordinator has a problem document. An error response without one came from something in between,
-    such as a proxy, and raises `Unreachable`.
+    Every refusal by a coordinator has a problem document. An error response without such a document came from an
+    intermediary, such as a proxy, and raises `Unreachable`.
     """
     if response.is_success:
         return response
@@ -130,7 +130,7 @@ def _whole(response: httpx.Response, body: bytearray) -> httpx.Response:
 
 
 def _understood(read: Callable[[Any], T], answer: Any) -> T:
-    """Parse an answer with `read`. Raises `Unreachable` if that fails: a captive portal or a proxy answered instead."""
+    """Parse an answer with `read`. Raises `Unreachable` if that fails: perhaps a proxy or a captive portal answered."""
     try:
         return read(answer)
     except (LookupError, TypeError, ValueError, RecursionError) as error:

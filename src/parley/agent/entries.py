@@ -80,5 +80,5 @@ def checked_reward(rules: journal.RulesSeen | OutcomeRules, reward: Any) -> floa
 
 
 def shortened(reward: object) -> str:
-    """The text of an entered value for an error message, shortened: an integer may have thousands of digits."""
+    """Format an entered value for an error message, shortened, since an integer may have thousands of digits."""
     return "a huge number" if isinstance(reward, int) and abs(reward) > LARGEST_REWARD else repr(reward)[:60]

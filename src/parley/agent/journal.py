@@ -37,7 +37,7 @@ class Opened(Message, omit_defaults=False, tag="parley/site/opened/1"):
 
 
 class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
-    """The study's rules for its sites. `low` and `high` bound a reward; None if the study has no bound."""
+    """The study's rules for its sites. `low` and `high` bound a reward; None means no bound."""
 
     low: float | None = None
     high: float | None = None

@@ -147,7 +147,7 @@ class Network:
 
 
 def _from_environment(server: SplitResult) -> tuple[str, str]:
-    """The proxy that the environment names for a server, and the variable's name; both are empty if there is none."""
+    """The proxy that the environment names for a server, and the variable's name; both are empty if it names none."""
     host, proxies = server.hostname or "", getproxies()
     kind = server.scheme if proxies.get(server.scheme) else "all"
     if is_loopback(host) or proxy_bypass(server.netloc) or _in_range(host, proxies.get("no", "")):

@@ -10,8 +10,8 @@ the process is killed, it leaves either the state before a step or the state aft
     pairs/<phase>.json      sums of covariates and rewards, from which later phases learn how to adjust
     rows/<phase>.json       which rows of the source's file the phase used, if its source is a file
     noise/<phase>.json      in a private study: the exact sums and the noisy sums, written before the report
-    pinned.json             the study's privacy terms as at the first start, and the site's policy
-    released/<phase>.json   the digest of the report that somebody at the site released, if the policy requires that
+    pinned.json             the study's privacy terms as of the first start, and the site's policy
+    released/<phase>.json   the digest of the report that somebody at the site released, if the policy requires it
     drawing/<phase>         drawing has begun; if there is no report yet, an unrepeatable source must not draw again
 
 Other files in the folder, such as copies or notes, are ignored.

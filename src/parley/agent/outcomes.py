@@ -16,7 +16,7 @@ PRIMARY = ""  # name of the reward among a person's outcomes
 
 
 class OutcomeRules(Model):
-    """The study's rules for one further outcome. `low` and `high` bound its values; None if the study has no bound."""
+    """The study's rules for one further outcome. `low` and `high` bound its values; None means no bound."""
 
     name: str
     question: str = ""  # the page's question; if empty, the page shows the name

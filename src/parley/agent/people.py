@@ -137,7 +137,7 @@ class PhaseBook:
 
     @property
     def asked(self) -> list[int]:
-        """Per arm: how many people the phase asks for in total; for a closed arm, those who have it already."""
+        """Per arm: how many people the phase asks for in total; for a closed arm, how many people have it already."""
         lines = zip(self.plan.arms, self.plan.draws, self.assigned, strict=True)
         return [given if arm in self.closed_arms else asked for arm, asked, given in lines]
 
@@ -255,7 +255,7 @@ class People:
         return None if key in self.persons else self._alike.get(folded(key))
 
     def due(self, person: Person, outcome: str = PRIMARY) -> datetime | None:
-        """When an outcome of a person is due; None if the study does not say how long it takes."""
+        """When an outcome of a person is due; None if the study does not say how long outcomes take."""
         own = next((one.delay for one in self.rules.outcomes if one.name == outcome), None)
         days = self.rules.delay if own is None else own
         return person.at + timedelta(days=days) if person.at and days else None
@@ -333,7 +333,7 @@ class People:
         return early + sum(len(self.awaits(person)) for person in self._in_report(book))
 
     def _in_report(self, book: PhaseBook) -> list[Person]:
-        """The people in a phase's report, in the order they came: those with a place, and those marked as missing."""
+        """The people in a phase's report, in the order they came: those who have a place or are marked as missing."""
         placed = {person.key for person in self._with_a_place(book)}
         return [person for key in book.keys if (person := self.persons[key]).missing or key in placed]
 

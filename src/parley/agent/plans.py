@@ -1,4 +1,4 @@
-"""An agent's plan, the report that answers it, and the receipt that the report must get."""
+"""An agent's plan, the report that answers the plan, and the receipt for the report."""
 
 import re
 from collections.abc import Sequence

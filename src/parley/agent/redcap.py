@@ -75,7 +75,7 @@ def _value(table: Table, row: Row, field: str, *, yes_no: bool) -> float:
 
 
 def take(found: Iterable[Found], source: str, strata: Strata) -> int:
-    """Record all outcomes that were read from a table, or none if any is wrong; returns how many."""
+    """Record all outcomes that were read from a table, or none if any is wrong; returns their number."""
     rows = list(found)
     for row, wrong in zip(rows, strata.record([one.entered for one in rows]), strict=True):
         if isinstance(wrong, InvalidInput):

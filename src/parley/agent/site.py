@@ -231,7 +231,7 @@ class Site:
         return self.shelf.draw(self._key, book.plan.arms[arm]) if self.rules.kits else ""
 
     def list_kits(self, data: bytes, source: str) -> int:
-        """Add the kits of a table, all or none; returns how many."""
+        """Add the kits of a table, all or none; returns their number."""
         with self._journal.turn() as write:
             self._require_kits()
             found = self.shelf.checked(data, source)
@@ -420,8 +420,8 @@ class Site:
     ) -> int:
         """Correct outcomes of one reported phase; returns the phase.
 
-        The first report stays as sent; `reporting.hand_over_corrections` makes and sends a corrected report. It counts
-        the same people, so a reward can get another value but cannot become missing.
+        The first report stays as sent; `reporting.hand_over_corrections` makes and sends a corrected report. The
+        corrected report counts the same people, so a reward can change but cannot become missing.
         """
         rows = [Entered(*row) for row in outcomes]
         with self._journal.turn() as write:
@@ -565,9 +565,9 @@ class Site:
     def _others(self, book: PhaseBook, counts: Sequence[int] | None = None) -> tuple[DrawnOutcome, ...]:
         """The further outcomes of a phase, as the study counts them.
 
-        All values of a cell that is too small count as missing. So do the values of a cell whose rewards were too few
-        to report, since they would reveal how many people are in the cell. Pass `counts`, the number of people per arm,
-        if the report states these numbers anyway.
+        All values of a cell that is too small count as missing. So do the values of a cell that had too few rewards to
+        report, since they would reveal how many people it has. Pass `counts`, the number of people per arm, if the
+        report states these numbers anyway.
         """
         rewards = map(len, self._kept(book))
         reported = counts or [kept + missing for kept, missing in zip(rewards, book.missing, strict=True)]

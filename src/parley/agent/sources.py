@@ -94,7 +94,7 @@ def _asked(plan: AgentPlan) -> Iterator[tuple[str, int]]:
 
 
 def _delivered(arms: Sequence[Sequence[Drawn]], outcomes: Sequence[str], covariate: str = "") -> Delivery:
-    """Make a delivery of the draws of every arm."""
+    """Make a delivery from the draws of every arm."""
     rewards = [[row[0] for row in rows if row[0] is not None] for rows in arms]
     others = (
         DrawnOutcome.of(name, [[row[place] for row in rows] for rows in arms])
@@ -161,7 +161,7 @@ def _way_out(plan: AgentPlan) -> str:
 
 
 class CommandSource:
-    """A program that is run once per arm, with the arm's name and the count as last arguments, and prints rewards.
+    """A program that is run once per arm, with the arm's name and the count as its last arguments, and prints rewards.
 
     In a study with further outcomes it prints one line per draw: the reward and the `outcomes` in the study's order,
     `missing` for an outcome that will not come. A covariate comes last, `missing` if it is unknown.

@@ -219,7 +219,7 @@ class Warehouse:
         return Table(source=self.answer, separator=",", columns=columns, rows=lines)
 
     def _address(self, sql: Any) -> tuple[Any, dict[str, Any]]:
-        """The database's address with its password, and the options to open it for reading."""
+        """The database's address with its password, and the options for read-only access."""
         try:
             url = sql.make_url(self.url or os.environ.get(ADDRESS, ""))
         except sql.exc.ArgumentError:
@@ -249,7 +249,7 @@ class Warehouse:
 
 @contextmanager
 def _stopped_after(seconds: float, connection: Any, late: threading.Event) -> Iterator[None]:
-    """Interrupt the query if the block takes longer than `seconds`, and set `late`."""
+    """Interrupt the query and set `late` if the block takes longer than `seconds`."""
     driver = connection.connection.dbapi_connection
     interrupt = getattr(driver, "interrupt", None) or getattr(driver, "cancel", None)
 

@@ -39,7 +39,7 @@ USUAL_DELTA = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """The question that the table is to answer (names, weights, delta), and the policy of a sequential study."""
+    """The question that the table should answer (names, weights, delta), and the policy of a sequential study."""
 
     problem: Problem
     weights: str  # a sentence on where the weights come from

@@ -176,7 +176,7 @@ def progress_bar(label: str, total: int, *, hidden: bool = False) -> Iterator[Ad
 
 
 class Terminated(BaseException):
-    """SIGTERM arrived while a command was running. As after any error, the command cleans up and prints a message."""
+    """SIGTERM arrived while a command was running. The command cleans up and prints a message, as after any error."""
 
 
 @contextmanager
@@ -237,7 +237,7 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmati
 
 
 def remote_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options `--server`, `--token-file`, and those for proxy and certificates.
+    """Add the options `--server` and `--token-file`, and the options for proxy and certificates.
 
     There is no `--token`, because everybody on the machine can read command lines.
     """

@@ -354,7 +354,7 @@ POWER_STUDIES = 1000  # the least per truth and budget: the Monte Carlo error of
 
 
 def _answer_power(planner: Planner, study: Study, gaps: tuple[float, ...], power: float, *, as_json: bool) -> None:
-    """Print the smallest budget that has this power under each truth, and the largest of these budgets."""
+    """Print the smallest budget with this power under each truth, and the largest of these budgets."""
     problem = study.problem
     if problem.horizon is not None:
         raise InvalidInput("--power", found="a horizon", allowed="a study that ends with answers")

@@ -192,9 +192,9 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _study_of(study: str) -> str | None:
-    """The id of the study that the argument means.
+    """The id of the study that the argument names.
 
-    For a file, this is the id in its first record, or None if there is none to read. Any other argument is the id.
+    For a file, this is the id in its first record, or None if no record can be read. Any other argument is the id.
     """
     path = Path(study)
     if not path.is_file():
@@ -229,7 +229,7 @@ def _say_stamped(result: Verification, times: list[datetime], *, asked: bool) ->
 
 
 def _by_whom() -> str:
-    """How the user can have time stamps checked: the options of the edges that check them."""
+    """How the user can have time stamps checked: the options of the edges that can check them."""
     options = [f"{option.opts[0]} FILE" for edge in all_edges() for option in edge.options("verify")]
     if not options:
         return "no edge that does it is installed (parley doctor)"
@@ -252,7 +252,7 @@ def _stamps(path: Path, study: str) -> list[Stamp]:
 
 
 def _receipts(path: Path, study: str) -> list[Receipt]:
-    """Read the receipts of a study, from a file with one per line or from every outbox below a folder."""
+    """Read the receipts of a study from a file with one receipt per line, or from every outbox below a folder."""
     if path.is_file():
         texts = [line for line in path.read_bytes().splitlines() if line.strip()]
     else:

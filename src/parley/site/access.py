@@ -80,7 +80,7 @@ class Access:
         return hmac.compare_digest(request.cookies.get(COOKIE, "").encode(), self._session.encode())
 
     def open_for(self, request: Request, response: Response, code: str) -> bool:
-        """Give the browser a session if the code is right; returns whether it is."""
+        """Give the browser a session if the code is right; returns whether the code is right."""
         if not self._is_right(request, code, self.code):
             return False
         response.set_cookie(COOKIE, self._session, httponly=True, samesite="strict", secure=self.secure)

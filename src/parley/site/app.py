@@ -1,6 +1,6 @@
 """The site's service: an API for the site's own programs, and a page for people. `parley.agent.site` does the work.
 
-`operations` is the table of the API's operations, to which edges add theirs. Routes, access checks and the OpenAPI
+`operations` is the table of the API's operations, to which edges add more. Routes, access checks and the OpenAPI
 document (`/v1/openapi.json`) are made from it.
 """
 
@@ -345,7 +345,7 @@ class Api:
     async def get_status(self, request: Request) -> Response:
         """Get the progress of a stratum in the current phase.
 
-        Do not show it to those who enrol participants: they could guess the last assignments.
+        Do not show it to people who enrol participants: they could guess the last assignments.
         """
         site = self._strata.named(request.query_params.get("stratum", ""))
         runtime = self._runtimes[site.stratum]

@@ -132,7 +132,7 @@ class Pages:
 
     @contextmanager
     def _reading(self, request: Request) -> Iterator[None]:
-        """Use the words of the study's audience, in the chosen language or the browser's."""
+        """Use the words of the study's audience, in the chosen language or else the browser's language."""
         chosen = request.cookies.get(CHOSEN, "")
         spoken = chosen if chosen in LANGUAGES else language_of(request.headers.get("accept-language", ""))
         with reading(self._site.people.rules.audience, spoken):
@@ -450,7 +450,7 @@ def example_of(pattern: str) -> str:
 
 
 def as_typed(value: float) -> str:
-    """Format a number as the reader would type it in a form: without separators of thousands, which forms refuse.
+    """Format a number as the reader would type it in a form: without thousands separators, which forms refuse.
 
     >>> as_typed(1234.5), as_typed(1.0)
     ('1234.5', '1')

@@ -123,7 +123,7 @@ class Change(NamedTuple):
 
 @dataclass(kw_only=True)
 class Taken:
-    """The changes that a table's rows made or, in a preview, would make. If any row is wrong, none is recorded."""
+    """The changes that a table's rows made or, in a preview, would make. If any row is wrong, no row is recorded."""
 
     text: str
     done: bool = False  # whether the rows were recorded
@@ -259,7 +259,7 @@ def _exported(person: Person, rules: OutcomeRules) -> str | float:
 
 
 def _everybody(site: Site | Strata) -> dict[str, Person]:
-    """All people by key, in a copy: other threads may add people meanwhile."""
+    """A copy of all people, by key, since other threads may add people meanwhile."""
     return {person.key: person for one in _sites(site) for person in list(one.people.persons.values())}
 
 

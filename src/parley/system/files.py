@@ -97,7 +97,7 @@ def read_from(file: int, start: int, size: int) -> bytes:
 
 
 class Locked(ParleyError):
-    """Another process holds the lock; `holder` is what that process wrote into the file, empty if nothing."""
+    """Another process holds the lock; `holder` is the text that it wrote into the file, if any."""
 
     def __init__(self, path: Path, holder: str) -> None:
         super().__init__(f"{path} is in use by another process ({holder or 'unknown'})")

@@ -154,7 +154,7 @@ def _excel(data: bytes, source: str) -> Table:
 
 
 def _of_cells(source: str, lines: Iterable[Iterable[object]], *, first: int) -> Table:
-    """A table from lines of typed cells, numbered from `first`: the column names, then the rows. Skips empty lines."""
+    """Make a table from lines of typed cells, numbered from `first`: column names, then rows. Skips empty lines."""
     columns: tuple[str, ...] = ()
     rows: list[Row] = []
     for line, cells in enumerate(lines, start=first):

@@ -1,1 +1,1 @@
-"""Code that all of Parley's HTTP services share: connections and their limits, and the description of an API."""
+"""Code that all of Parley's HTTP services share: limits on connections, checks of requests, descriptions of APIs."""

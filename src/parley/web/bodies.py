@@ -1,4 +1,4 @@
-"""Reading the bodies of responses to Parley's own requests."""
+"""Read the bodies of responses to Parley's own requests."""
 
 from collections.abc import AsyncIterable
 

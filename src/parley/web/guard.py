@@ -78,7 +78,7 @@ def problem(document: Mapping[str, Any], headers: Mapping[str, str] | None = Non
 
 
 def shielded(response: Response) -> Response:
-    """Add to a response the security headers that it does not set itself."""
+    """Add the security headers that a response does not set itself."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     return response
