@@ -165,7 +165,7 @@ class ByArm(Answer):
 
 
 class EstimatedRegret(Answer):
-    """The regret of all draws of all agents so far, by present estimates, with two standard errors on either side."""
+    """The estimated regret of all agents' draws so far, with limits two standard errors below and above it."""
 
     estimate: float
     low: float
@@ -263,7 +263,7 @@ class History(Answer):
 
 
 class Measured(Answer):
-    """An estimate with its interval that holds jointly and at every phase, and its usual one; all null without data."""
+    """An estimate, its joint interval, which holds at every phase, and its fixed-sample interval; null without data."""
 
     estimate: float | None
     low: float | None
@@ -273,7 +273,7 @@ class Measured(Answer):
 
 
 class ArmFound(Answer):
-    """The findings on an arm for an agent: its mixed mean, and its differences to the leader and to the control."""
+    """The findings on an arm for an agent: its mixed mean, and its differences from the leader and from the control."""
 
     arm: str
     status: str  # chosen, open, ruled out, set aside or left
@@ -332,7 +332,7 @@ class GuardedArm(Answer):
 
 
 class OutcomeFound(Answer):
-    """The findings on a further outcome: a guardrail, or a secondary outcome, by which nothing is decided."""
+    """The findings on a further outcome: a guardrail, or a secondary outcome, which decides nothing."""
 
     name: str
     role: str
@@ -366,7 +366,7 @@ class Findings(Answer):
 
 
 class WeightStep(Answer):
-    """How robust an agent's answer is at these weights, and the best estimates under them."""
+    """How robust an agent's answer is at these weights, and which arms have the best estimates under them."""
 
     value: float
     standing: str  # holds, proven, leads or other
@@ -374,7 +374,7 @@ class WeightStep(Answer):
 
 
 class AgentSensitivity(Answer):
-    """How an agent's answer, or its best estimates if it has none, depends on the weights."""
+    """How an agent's answer, or its leading arms if it has no answer, depends on the weights."""
 
     agent: str
     arms: list[str]
@@ -502,7 +502,7 @@ class Reports(Answer):
 
 
 class Aside(Answer):
-    """A quarantined report: another report counted already, or the model rules out one of its means and it is held."""
+    """A quarantined report: another report counted already, or the model rules out one of its means, so it is held."""
 
     report: Report
     digest: str
@@ -609,7 +609,7 @@ class Estimated(Answer):
 
 
 class Forecast(Answer):
-    """A forecast of what a study still needs. `state` is none (before the first decision), computing or ready."""
+    """A forecast of what a study still needs. `state` is "none" (before the first decision), "computing" or "ready"."""
 
     study: str
     state: str

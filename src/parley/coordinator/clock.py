@@ -1,8 +1,8 @@
-"""Times as text, for people to read.
+"""Times as ISO 8601 text, to be stored and shown.
 
 No decision depends on them (`tests/coordinator/test_promise_08_clocks.py` checks this).
 
-The clock itself is in `http.context`. The layers below it are given a time, or a clock that tests may set.
+The clock itself is in `http.context`. The layers below it receive a time or a clock, so that tests can set the time.
 """
 
 import re
@@ -29,7 +29,7 @@ def later(at: str, hours: float) -> str:
 
 
 def to_the_minute(at: str) -> str:
-    """Round a time down to the minute, so that readers cannot distinguish two events in one minute.
+    """Round a time down to the minute, which hides the order of events within a minute.
 
     >>> to_the_minute("2026-01-31T23:30:12.345Z")
     '2026-01-31T23:30:00.000Z'

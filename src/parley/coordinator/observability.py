@@ -80,7 +80,7 @@ async def repeat(work: Callable[[], Awaitable[Any]], seconds: float, words: str)
 
 
 class Metrics:
-    """The metrics of one application. Each application has a registry of its own, so that tests can have many."""
+    """The metrics of one application. Each application has its own registry, so that tests can create several."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

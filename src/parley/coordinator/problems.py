@@ -75,9 +75,10 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusal(Exception):
-    """A problem that is the answer to a request. If `work` of a transaction raises it, the transaction is undone.
+    """A problem that is the answer to a request.
 
-    If `work` returns it instead, the transaction is committed.
+    If the work of a transaction raises a refusal, the transaction is undone. If the work returns the refusal instead,
+    the transaction is committed.
     """
 
     def __init__(self, slug: str, detail: str, *, headers: dict[str, str] | None = None, **extra: Any) -> None:

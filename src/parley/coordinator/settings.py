@@ -32,7 +32,7 @@ class EdgeSettings:
     """Base class of the server settings that one edge adds: a frozen dataclass whose fields `setting` declares."""
 
     def check(self, server: ServerSettings) -> None:
-        """Raise if these settings do not fit together or with the server's own; called when the server starts."""
+        """Raise if these settings contradict each other or the server's settings. Called by `ServerSettings`."""
 
 
 E = TypeVar("E", bound=EdgeSettings)

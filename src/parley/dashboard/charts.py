@@ -53,7 +53,7 @@ class Arm:
 
 
 def _loud(arms: Sequence[Arm]) -> list[int]:
-    """Indices of the arms to highlight: those dropped last or not at all; among equals, those with the best means."""
+    """Indices of the arms to highlight: arms that were not dropped, then those dropped last; best means break ties."""
 
     def rank(place: int) -> tuple[float, float]:
         arm = arms[place]
@@ -370,8 +370,8 @@ def flow_chart(
 ) -> Markup:
     """Draw how many draws were planned, assigned and counted, like CONSORT's flow of participants.
 
-    `trunk` has the boxes of the main column, each with the box beside it for draws lost there; `leaves` has a box per
-    arm. A box is a list of text lines.
+    `trunk` has the boxes of the main column, each with the box beside it (empty: no box). `leaves` has a box per arm. A
+    box is a list of text lines.
     """
     drawn, top, middle, width = list[Markup](), 1.0, 151.0, 300.0
     for place, (box, aside) in enumerate(trunk):

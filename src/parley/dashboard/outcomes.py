@@ -77,7 +77,7 @@ def _amount(one: Found, value: float, kind: str) -> str:
 
 
 def _kind(one: Found) -> str:
-    """Which estimate a guardrail limits: `mean`, or `to_control` for the difference to the control's mean."""
+    """Which estimate a guardrail limits: `mean`, or `to_control` for the difference from the control's mean."""
     return "mean" if one["limit"] is not None else "to_control"
 
 

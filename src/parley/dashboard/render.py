@@ -133,7 +133,7 @@ _made: ContextVar[list[_Forgetful]] = ContextVar("_made")
 
 @cache
 def environment(*folders: Path) -> Environment:
-    """The Jinja environment that looks for templates in the given folders, then in the dashboard's own."""
+    """The Jinja environment that looks for templates in the given folders, then in the dashboard's folder."""
     made = Environment(
         loader=FileSystemLoader([*folders, HERE / "templates"]),
         autoescape=True,
@@ -142,8 +142,8 @@ def environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
         extensions=["jinja2.ext.i18n"],
     )
-    # {% trans %} calls these two functions and passes its values by name. Messages are trimmed, so that templates may
-    # break their lines anywhere.
+    # {% trans %} calls `gettext` or `ngettext` and passes its values by name. Messages are trimmed, so that templates
+    # may break their lines anywhere.
     made.install_null_translations(newstyle=True)  # type: ignore[attr-defined]
     made.policies["ext.i18n.trimmed"] = True
     made.globals |= {"gettext": _gettext, "ngettext": _ngettext}

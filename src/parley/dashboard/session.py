@@ -34,7 +34,7 @@ CHOSEN = "parley-language"  # cookie of the chosen language, if not the browser'
 A_YEAR = 365 * 86_400
 LANGUAGE_NAMES = {code: (Locale(code).get_display_name(code) or code).capitalize() for code in LANGUAGES}
 STUDY_FIELDS = 200  # fields of the form for a new study, which has every key of the file
-STUDY = "/studies/{study}"  # address of a study's first page, and the beginning of those of its other pages
+STUDY = "/studies/{study}"  # address of a study's first page; the addresses of its other pages begin with it
 ADMINISTRATORS = frozenset({"administrator"})
 AUDITORS = ADMINISTRATORS | {"auditor"}
 EVERY_READER = AUDITORS | {"viewer", "analyst"}
@@ -183,7 +183,7 @@ class PageRoute(Route):
 
     @property
     def below(self) -> str:
-        """The part of the page's address after the study's."""
+        """The part of the page's address after the study's address."""
         return self.path.removeprefix(STUDY)
 
 
@@ -218,9 +218,9 @@ def page(
     """Make the route of a page: a POST must come from a form of our pages, and a session is required.
 
     Only pages that are `open_to_all` need no session. Forms are small, unless the page `uploads` a study and an
-    administrator sends it. If the page is for `only` some roles, requests of others are refused before they are read.
-    A `tab` is the page's title among the tabs of a study, for the roles in `tab_for`. Its handler passes the same `tab`
-    to `Page.show`, which marks it as the current one.
+    administrator sends it. If the page is for `only` some roles, requests of other readers are refused before they are
+    read. A `tab` is the page's title among the tabs of a study, for the roles in `tab_for`. The page's handler passes
+    the same `tab` to `Page.show`, which marks it as the current tab.
     """
 
     async def endpoint(request: Request) -> Response:
@@ -250,7 +250,7 @@ async def _entered(
         return response
     if only is not None and (who is None or who.role not in only):
         raise Refusal("not-allowed", f"this is for {' and '.join(sorted(only))}s")
-    # Read the body only now, so that nobody uploads anything in a request that is refused.
+    # Read the body only now, so that nobody uploads anything in a request that will be refused.
     large = uploads and who is not None and who.role == "administrator"
     with _upload(request, who) if large and who is not None else nullcontext():
         form = await _form(request, large=large) if request.method == "POST" else {}

@@ -27,8 +27,7 @@ class Step:
     """One page of the form.
 
     The keys of `first` are always visible. The other keys of its `sections` are hidden until the reader opens the
-    further settings.
-    `repeated` names a section that a study file may have several times.
+    further settings. `repeated` names a section that a study file may have several times.
     """
 
     name: str
@@ -91,7 +90,7 @@ STEPS = (
 )  # fmt: skip
 BY_NAME = {step.name: step for step in STEPS}
 
-# key -> label and hint in plain words. Any other key has its name and the English meaning from the study file's table.
+# key -> label and hint in plain words. Any other key shows its name, and its English meaning from the table of keys.
 LABELS: Mapping[str, tuple[str, str]] = {
     "name": (Translatable("Name of the study"), ""),
     "audience": (Translatable("Who reads the pages of the study"), Translatable(
@@ -313,7 +312,7 @@ def _field(place: str, row: Key, value: Any, wrong: str, name: str = "") -> Fiel
 
 
 def _repeated(document: Mapping[str, Any], step: Step, wrong: str) -> list[list[Field]]:
-    """The inputs of each repeated [[section]] in a document, and of an empty one to add."""
+    """The inputs of each repeated [[section]] in a document, and of an empty section to add."""
     if not step.repeated:
         return []
     given = _entries(document, step.repeated)

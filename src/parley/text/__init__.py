@@ -1,1 +1,1 @@
-"""Text for people: numbers, statuses and messages, in the words of an audience or in a language."""
+"""Numbers, statuses and messages as text, in the words of an audience and in the reader's language."""

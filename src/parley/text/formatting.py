@@ -1,6 +1,6 @@
-"""Numbers and findings as people read them, the same on a terminal, on a static page and on the dashboard.
+"""Format numbers and findings, in the same way on a terminal, on a static page and on the dashboard.
 
-Numbers for people have as many decimals as their interval justifies (`ranged`); files have all digits.
+Displayed numbers have as many decimals as their interval justifies (`ranged`); files have all digits.
 """
 
 import csv
@@ -55,7 +55,7 @@ def plural(count: float, word: str, words: str | None = None) -> str:
 
 
 def size_text(shape: tuple[int, int], questions: int = 0) -> str:
-    """The numbers of arms and agents of a problem of this shape; `questions` of the agents only ask.
+    """How many arms and agents a problem of this shape has; `questions` is the number of agents that only ask.
 
     >>> size_text((2, 1)), size_text((2, 4), 1)
     ('2 arms, 1 agent', '2 arms, 3 agents, 1 further question')
@@ -113,7 +113,7 @@ def ranged(value: float | None, low: float | None, high: float | None, *, unit: 
     >>> ranged(0.05124, 0.0202, 0.0911), ranged(-12.34, -90.0, 30.0), ranged(None, None, None), ranged(0.0, 0.0, 0.0)
     ('0.051 (0.020 to 0.091)', '−12 (−90 to 30)', '–', '0')
 
-    Shares are in per cent, and differences of shares in points: "14 % less" would be something else.
+    Shares are in per cent, and differences between shares in points: "14 % less" would be something else.
 
     >>> ranged(0.05124, 0.0202, 0.0911, unit="%"), ranged(-0.141, -0.37, 0.06, unit="points")
     ('5.1 % (2.0 to 9.1)', '−14 points (−37 to 6)')
@@ -149,7 +149,7 @@ def gap(value: float | None) -> str:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell of a table counts as a number, which is right-aligned; an empty cell does.
+    """Whether a cell of a table is right-aligned because it is a number; an empty cell counts as one.
 
     >>> [is_number(cell) for cell in ("1,234", "0.05 ± 0.01", "1.87 x", "above 0", "", "arm 3")]
     [True, True, True, True, True, False]

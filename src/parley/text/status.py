@@ -69,7 +69,7 @@ class ArmStatus(StrEnum):
 
 
 def overall(ends: Iterable[str]) -> OutcomeStatus:
-    """The status of a study: the worst status of all agents that ask and have not left; `LEFT` if there are none.
+    """The status of a study: the worst status among agents that ask and have not left; `LEFT` if there are none.
 
     >>> overall(["decided", "accepted", "decided"]).value, overall(["decided", "left"]).value
     ('accepted', 'decided')

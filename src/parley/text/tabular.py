@@ -29,7 +29,7 @@ Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """The form of a picture and the columns in it: a histogram, bars by name, or a heat map of `rows` by `across`."""
+    """The form of a picture ("histogram", "bars" or "heat map") and the columns that it shows."""
 
     shape: str
     values: str  # the column that is drawn
@@ -74,7 +74,7 @@ class Tabular(ABC):
         """The columns of the table, by name."""
 
     def to_frame(self, package: str | None = None) -> Any:
-        """The table as a data frame of `package`, "pandas" or "polars"; by default, of the one that is installed."""
+        """The table as a data frame of `package`, "pandas" or "polars"; by default, of one that is installed."""
         if package is not None and package not in FRAMES:
             raise UnknownName("package", package, FRAMES)
         found = [name for name in FRAMES if package in (None, name) and find_spec(name)]
@@ -114,7 +114,7 @@ class Tabular(ABC):
 
 
 def cells(arms: Sequence[str], agents: Sequence[str], **values: NDArray[Any]) -> dict[str, Any]:
-    """Columns of a table with a row for every arm and agent, from arrays `(arm, agent)`.
+    """Columns of a table with a row for every pair of arm and agent, from arrays `(arm, agent)`.
 
     >>> table = cells(["A", "B"], ["Paris"], draws=np.array([[3], [5]]))
     >>> {name: list(map(str, column)) for name, column in table.items()}
@@ -132,7 +132,7 @@ def _plain(values: Sequence[Any] | NDArray[Any]) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value of a table as text for people.
+    """Format a value of a table for display.
 
     >>> _shown(np.int64(1200)), _shown(0.123456), _shown(np.True_), _shown("A"), _shown(1e-12)
     ('1,200', '0.1235', 'yes', 'A', '1e-12')

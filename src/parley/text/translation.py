@@ -8,7 +8,7 @@ the message, the message itself is used.
 In a message, a value is written `%(name)s` and a per cent sign `%%`. Packages that make sentences before the reader is
 known use `Translatable`: the English text, which also carries its message (the template, with values as `{name}`) and
 the values. Pages show `translated(text)`. Stored documents keep message and values beside the text (`messages_of`).
-Words of Parley that are stored as plain text among such values are declared with `phrase`, so that pages recognise and
+Words of Parley that are stored as plain text among these values are declared with `phrase`, so that pages recognise and
 translate them.
 """
 
@@ -96,7 +96,7 @@ def figure(value: float) -> str:
 
 
 def localized(number: str) -> str:
-    """A number formatted by Python, with its separators replaced by those of the reader's language.
+    """A number formatted by Python, rewritten with the separators of the reader's language.
 
     >>> with reading("bandit", "de"):
     ...     localized("-1,234.50")
@@ -286,7 +286,7 @@ _LOCALIZED = _Localized()
 
 
 def folders() -> list[Path]:
-    """The folders of catalogs: Parley's own, then those of edges."""
+    """The folders of catalogs: Parley's own folder, then the folders of edges."""
     return [FOLDER, *(edge.catalogs for edge in edges() if edge.catalogs is not None)]
 
 

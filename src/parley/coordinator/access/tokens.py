@@ -122,7 +122,7 @@ def _bad_token(detail: str = "the token is unknown or revoked") -> Refusal:
 
 
 def read_token(token: str) -> tuple[str, str]:
-    """Split a token into its kid and its secret; raises a refusal if it is no token."""
+    """Split a token into its kid and its secret; raises a refusal if it does not look like a token."""
     form = FORM.fullmatch(token)
     if form is None:
         raise _bad_token("a token looks like parley_<kid>_<secret>")
@@ -130,7 +130,7 @@ def read_token(token: str) -> tuple[str, str]:
 
 
 def authenticate(row: TokenRow | None, secret: str) -> Principal:
-    """The principal of a token, if its secret fits its stored row. All bad tokens are refused in the same way."""
+    """The principal of a token, if its secret matches the stored digest. All bad tokens get the same refusal."""
     # Compared in constant time, and with a dummy if the kid is unknown, so that the duration reveals nothing.
     genuine = hmac.compare_digest(row.digest if row else "0" * 64, _digest(secret))
     if row is None or not genuine or row.revoked_at is not None:
@@ -154,7 +154,7 @@ def get_token(transaction: Transaction, kid: str) -> TokenRow | None:
 
 
 def require_live(transaction: Transaction, kid: str) -> None:
-    """Raise if a token was revoked after its request began: receiving a large body can take long."""
+    """Raise if a token was revoked after the guard checked it: receiving a large body can take long."""
     row = get_token(transaction, kid)
     if row is None or row.revoked_at is not None:
         raise _bad_token()
@@ -209,7 +209,8 @@ def admit_person(
 ) -> None:
     """Create or update the token of a person who signed in through a provider; nobody gets its secret.
 
-    `kid` identifies the person. The role is that of the last sign-in. A person whose token was revoked cannot sign in.
+    `kid` identifies the person. The token has the role of the last sign-in. If the token was revoked, the person cannot
+    sign in.
     """
     row = get_token(transaction, kid)
     if row is not None and row.revoked_at is not None:
@@ -374,6 +375,6 @@ class TokenCache:
                 del self._now[kid]
 
     def forget(self, kid: str) -> None:
-        """Drop a revoked token. A lookup in progress may have read the row before, so its result is not cached."""
+        """Drop a revoked token. Lookups in progress are not cached: they may have read the row before."""
         self._rows.pop(kid, None)
         self._revocations += 1

@@ -37,7 +37,7 @@ SWEEP = 60.0  # seconds between two deletions of expired sessions
 REQUESTS, UPLOADS, PLANS, STREAMS = 32, 1, 16, 32  # most in progress at once, per token
 THREADS = 64  # most threads that wait for the database at once
 # Computations run on threads, since NumPy releases the interpreter lock. Separate processes made no request faster, and
-# simulations slower.
+# made simulations slower.
 COMPUTATIONS = {"at_once": 2, "of_one": 4, "waiting": 16}  # more at once would make all of them slower
 PAGES = {"at_once": 3, "of_one": 16, "waiting": 128}  # most pages take a moment
 ANSWERS = {"at_once": 3, "of_one": 128, "waiting": 512}
@@ -73,7 +73,10 @@ def new_context(storage: Storage, settings: ServerSettings, *, clock: Clock = ut
 
 
 def create_app(context: Context, *more: Operation) -> Starlette:
-    """Create the API of a coordinator, with `more` operations and those of edges. The caller closes the storage."""
+    """Create the API of a coordinator, with the operations `more` and the operations of edges.
+
+    The caller closes the storage.
+    """
     operations = (*OPERATIONS, *more, *(row for edge in edges() for row in edge.operations()))
     app = Starlette(
         routes=[operation.route for operation in operations],

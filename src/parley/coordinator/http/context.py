@@ -267,7 +267,7 @@ class Watch:
 
 
 class Readiness:
-    """A check of whether a report would be stored now. Only a commit can show that; one per second serves all callers.
+    """A check of whether a report would be stored now. Only a commit can show that; one commit per second serves all.
 
     Used on the event loop only.
     """
@@ -305,7 +305,7 @@ class Service:
         """Called when this process has changed a study, after the commit is on disk.
 
         Called on the event loop or in any thread, once per change, in no particular order. It must return at once. A
-        crash may prevent the call, so the service must be able to find any work that must not be lost in the log.
+        crash may prevent the call, so the service must be able to find in the log any work that must not be lost.
         """
 
 
@@ -327,7 +327,7 @@ class Context:
     tokens: TokenCache
     etags: ETags
     readiness: Readiness
-    # (study, principal) -> the last phase in which the study's log names them as a reader of results
+    # (study, principal) -> the last phase in which the study's log names this principal as a reader of results
     reads: LRUCache[tuple[str, str], int] = field(default_factory=lambda: LRUCache(10_000))
     heavy: Pool  # long decisions, verifications, simulations and parsing
     changes: Pool  # commits, one per token at a time
@@ -349,7 +349,7 @@ class Context:
         return await anyio.to_thread.run_sync(self.storage.read, work)
 
     async def glance(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work`, which must be a single reading statement, off the event loop."""
+        """Run `work`, which must be a single read-only statement, off the event loop."""
         return await anyio.to_thread.run_sync(self.storage.glance, work)
 
     async def read_for(self, kid: str, work: Callable[[Transaction], T]) -> T:
@@ -416,7 +416,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Call(Generic[Q, B]):
-    """A call that passed the guard, with its caller. Query and body are structs of the operation."""
+    """A call that passed the guard, with its caller. `query` and `body` are structs that the operation declares."""
 
     app: Starlette
     credential: str  # value of `Authorization`
@@ -448,7 +448,7 @@ class Call(Generic[Q, B]):
         return self.by.role is Role.VIEWER
 
     async def answer(self, work: Callable[[Transaction], T]) -> T:
-        """Read an answer, which may be large, when it is the token's turn. A string must be JSON already."""
+        """Read an answer, which may be large, when it is the token's turn. A string from `work` must be JSON."""
         finished: T = await self.context.read_for(self.by.kid, lambda transaction: self.finish(work(transaction)))
         return finished
 

@@ -136,7 +136,7 @@ class Operation(Endpoint):
         return Response(content, self.status, NOT_KEPT if self.secret else None, media_type="application/json")
 
     def _admit(self, asked: Asked, context: Context, principal: Principal, slots: ExitStack) -> int:
-        """Check rate and role, and take a slot for the duration of the call. Returns the most bytes of its body."""
+        """Check rate and role, and take a slot for the duration of the call. Returns the body's size limit in bytes."""
         if self.public:
             return context.settings.body_limit
         large = self.large and principal.role is Role.ADMINISTRATOR
@@ -191,7 +191,7 @@ def too_large(limit: int) -> Refusal:
 
 
 def check_shape(body: bytes | bytearray, *, keys: int) -> None:
-    """Raise if JSON is nested deeper than any of our messages, or has more than `keys` keys.
+    """Raise if JSON is nested too deep, or has more than `keys` keys or more than `keys` lists and objects.
 
     >>> check_shape(b'{"a": [1, 2]}', keys=3)
     >>> check_shape(b"[" * 100, keys=200)

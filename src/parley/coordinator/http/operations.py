@@ -35,7 +35,7 @@ def _row(method: str, path: str, handler: Any, roles: frozenset[Role] = frozense
 
 
 def _acts() -> Iterator[Operation]:
-    """The operations of all acts: the preview of an act, if it has one, and the act, which returns the study's line."""
+    """For every act, the operation that previews it, if it has a preview, and the operation that performs it."""
     for act in ACTS.values():
         path, preview = f"{STUDY}/{act.path}", act.preview
         if preview is not None:

@@ -20,7 +20,7 @@ Limit = Annotated[int, Meta(ge=1, le=1000)]
 
 
 class NewStudyBody(Model):
-    """A study to run: a `parley/study/1` document, and the id for it; without `id`, one is made from the name."""
+    """A study to run: a `parley/study/1` document, and its id; without `id`, the id is made from the name."""
 
     study: dict[str, Any]
     id: Annotated[str, Meta(max_length=64)] | None = None
@@ -84,20 +84,27 @@ class PageQuery(Query, frozen=True, kw_only=True):
 
 
 class LogQuery(PageQuery, frozen=True, kw_only=True):
-    """Records of a log. With `newest_first` the list continues before `after`, with earlier records."""
+    """Which records of a log to list: those after record `after`; with `newest_first`, the earlier ones, newest first.
+
+    With `newest_first`, a list without `after` starts at the last record.
+    """
 
     newest_first: bool = False
 
 
 class StudyLogQuery(LogQuery, frozen=True, kw_only=True):
-    """Records of a study's log, optionally only those of a kind or of an actor."""
+    """Which records of a study's log to list, as in `LogQuery`; `kind` and `actor` select records."""
 
     kind: Annotated[Annotated[str, Meta(max_length=40)] | None, Meta(description=f"One of {', '.join(EVENTS)}.")] = None
     actor: Annotated[str, Meta(max_length=300)] | None = None
 
 
 class QuarantineQuery(LogQuery, frozen=True, kw_only=True):
-    """Which quarantined reports to list: those that are `held`, those that wait `beside` one that counts, or all."""
+    """Which quarantined reports to list; by default, all.
+
+    With `held`: those still held. With `beside`: those waiting although another report of the same agent and phase
+    was accepted. With both: reports of either kind.
+    """
 
     held: bool = False
     beside: bool = False
@@ -110,7 +117,7 @@ class TokensQuery(Query, frozen=True, kw_only=True):
 
 
 class PlanQuery(Query, frozen=True, kw_only=True):
-    """The last phase that an agent has reported, and the progress of its site in the current phase."""
+    """What a request for a plan states: the last phase that the agent reported, and the progress of its site."""
 
     after: Annotated[AnyPhase, Meta(description="The last phase the agent has reported.")] = 0
     wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait for a later phase.")] = 0.0

@@ -1,1 +1,1 @@
-"""Read studies for people and pages: lists, status, findings."""
+"""Build the API's answers about studies: lists, status, findings."""

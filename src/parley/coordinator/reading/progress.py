@@ -1,4 +1,4 @@
-"""The results of a study so far: the board of arms and agents, the history of its phases, and the findings.
+"""The results of a study so far: board, history, findings, sensitivity to the weights, and conduct.
 
 `docs/api.md`, under Blinding, says what a blinded reader gets; `tests/dashboard/test_blinding.py` checks that.
 """
@@ -35,7 +35,7 @@ MOST_FOLDED = 2_000  # most (arm, agent) pairs of a study that is replayed under
 
 
 def _fewer(columns: slice, most: int) -> slice:
-    """Shorten a slice of agents to `most` indices, but to no less than one."""
+    """Shorten a slice of agents to at most `most` indices, but keep at least one."""
     return slice(columns.start, min(columns.stop, columns.start + max(1, most)))
 
 
@@ -79,7 +79,7 @@ def board(transaction: Transaction, row: StudyRow, *, columns: slice, blinded: b
 
 
 def policy_of(transaction: Transaction, row: StudyRow) -> Policy:
-    """The policy for a study's current question; its `unasked` are the frozen agents whose own question was dropped."""
+    """The policy for a study's current question; its `unasked` are the frozen agents whose questions were dropped."""
     study, last = studies.message(transaction, row), studies.question(transaction, row.id)
     policy = study.make_policy()
     if last is None:
@@ -124,7 +124,7 @@ def _accepted(transaction: Transaction, row: StudyRow, state: State, names: Sequ
 def _standing(
     policy: Policy, state: State, planned: IntArray, columns: slice, *, blinded: bool
 ) -> answers.RegretStanding | None:
-    """Progress of a study with a horizon: what each agent plays, its estimated regret, and its draws that explore."""
+    """Progress of a study with a horizon: each agent's leading arm, estimated regret, and exploring draws."""
     if not isinstance(policy, Playing):
         return None
     standing = policy.standing(state)
@@ -158,7 +158,7 @@ def _planned(transaction: Transaction, row: StudyRow, columns: slice) -> IntArra
 
 
 def latest_phase(row: StudyRow) -> int:
-    """The number of the last decided phase; after a cancellation, that of the last phase, decided or not."""
+    """The number of the last decided phase; after a cancellation, the number of the last phase, decided or not."""
     return row.phase if row.stage in (Stage.FINISHED, Stage.STALLED, Stage.CANCELLED) else row.phase - 1
 
 
@@ -185,7 +185,7 @@ def _statuses(
 ) -> tuple[NDArray[np.str_], list[OutcomeStatus]]:
     """The status of every arm `(arm, agent)` and of every agent after a phase; `policy` comes from `policy_of`.
 
-    With `latest`, agents without an answer are cancelled or blocked if the study was cancelled or has stalled.
+    With `latest`, agents without an answer count as cancelled or blocked if the study was cancelled or has stalled.
     """
     found = _phase(transaction, row, phase)
     stopped = STOPPED.get(row.stage) if latest else None
@@ -247,7 +247,7 @@ def _dropped(
 def _decision(transaction: Transaction, row: StudyRow, phase: int, text: str) -> tuple[IntArray, IntArray, bool]:
     """A phase's draws, the phase that dropped each arm, and whether the study finished.
 
-    The decision is parsed without the checks of its message, which are slow for a large study.
+    The decision is parsed without the checks of its message class, which are slow for a large study.
     """
 
     def read() -> tuple[IntArray, IntArray, bool]:
@@ -360,7 +360,7 @@ def _agents(
 def _estimated(
     transaction: Transaction, row: StudyRow, study: StudyMessage, state: State, last: int, columns: slice
 ) -> Estimates:
-    """Estimates from the draws of every phase up to `last`; differences are to the leader among the answers.
+    """Estimates from the draws of every phase up to `last`; differences are from the leading candidate.
 
     A re-weighed study may have reached its answers before its last phase. All phases count here, as in a certificate.
     """
@@ -470,7 +470,7 @@ def conduct(transaction: Transaction, row: StudyRow, *, columns: slice) -> answe
 
 
 def _beside(transaction: Transaction, row: StudyRow, study: StudyMessage) -> tuple[IntArray, IntArray, IntArray]:
-    """Count three groups of people, `(agent,)` each.
+    """Count three groups of people, each as an array `(agent,)`.
 
     They are the counted people who came between phases, the people assigned ahead who are not counted yet, and the
     people whose arm was unmasked.
@@ -492,7 +492,7 @@ def _beside(transaction: Transaction, row: StudyRow, study: StudyMessage) -> tup
 
 
 def _flow(transaction: Transaction, row: StudyRow, study: StudyMessage) -> dict[str, IntArray]:
-    """The numbers of a `Flow` by field, each `(arm, agent)`."""
+    """The numbers of a `Flow`: field -> array `(arm, agent)`."""
     decisions = phases.decisions(transaction, row.id)
     names = ("planned", "counted", "undecided", "missing", "corrected")
     flow = {name: np.zeros((len(study.arms), len(study.agents)), dtype=np.int64) for name in names}

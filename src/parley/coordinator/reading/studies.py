@@ -1,11 +1,12 @@
-"""Studies as people and pages read them: lines of the list, status, what agents are asked and what they reported.
+"""The API's answers about studies: the list, the status, what agents are asked to draw and what they reported.
 
 The results of studies are in `progress`.
 
-Heads, sequences and exact times are for readers who may see the data anyway, and for an agent about its own reports.
-Other readers get times to the minute, and an opaque version instead of a sequence: otherwise these values would reveal
-when reports came, or confirm a guess of their content. `tests/coordinator/test_commitments.py` compares everything that
-a viewer and another agent can get for two studies that differ in one report, and finds no difference.
+Only readers who may see the data anyway get the log's heads, sequence numbers and exact times; an agent also gets them
+for its own reports. Other readers get times to the minute, and an opaque version instead of a sequence number:
+otherwise these values would reveal when reports came, or confirm a guess of their content.
+`tests/coordinator/test_commitments.py` compares everything that a viewer and another agent can get for two studies that
+differ in one report, and finds no difference.
 """
 
 import hashlib
@@ -117,7 +118,7 @@ def _awaited(
 
 
 def held_now(transaction: Transaction, row: StudyRow) -> dict[str, Held]:
-    """Agent -> its report in the phase in progress that waits for an administrator."""
+    """Agent -> its report that waits for an administrator in the phase in progress."""
     if row.stage not in (Stage.RUNNING, Stage.PAUSED) or not row.awaited:
         return {}
     waits = {one.agent: one for one in phases.held(transaction, row.id, row.phase) if one.refused is None}
@@ -127,7 +128,7 @@ def held_now(transaction: Transaction, row: StudyRow) -> dict[str, Held]:
 
 
 def pulse(transaction: Transaction, only: str | None) -> tuple[int, int]:
-    """The number of studies, and a counter that grows with every change of a study; `only` restricts both to one."""
+    """The number of studies, and a counter that grows when any of them changes; `only` selects one study."""
     query = select(func.count(), func.coalesce(func.sum(tables.studies.c.sequence), 0))
     found = transaction.execute(query if only is None else query.where(tables.studies.c.id == only)).one()
     return int(found[0]), int(found[1])
@@ -267,7 +268,7 @@ def signatures(transaction: Transaction, row: StudyRow, visibility: Visibility) 
 def quarantined(
     transaction: Transaction, row: StudyRow, *, after: int, limit: int, newest_first: bool, held: bool, beside: bool
 ) -> answers.Quarantine:
-    """Quarantined reports, including reports that are or were held; `held` and `beside` filter as in the query."""
+    """Quarantined reports, including reports that are or were held; filtered as in `QuarantineQuery`."""
     waits = {one.digest for one in held_now(transaction, row).values()}
     asides = {one.digest for one in phases.asides(transaction, row.id)}
     only = (waits if held else set()) | (asides if beside else set()) if held or beside else None

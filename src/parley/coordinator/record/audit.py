@@ -1,4 +1,4 @@
-"""Verify a stored study: its log, and row by row the agreement of its tables with the log.
+"""Verify a stored study: check its log, and compare its tables with the log, row by row.
 
 People read the tables, not the log. So every row of a study is compared with the row that the log's events should have
 written (`rows_of`, which also wrote it): every report and revision with its receipt, every plan and decision, the draws
@@ -107,7 +107,7 @@ class _Projection:
             place = (event.report.phase, event.report.agent)
             revision, self._stood[place] = self._stood[place], self._stood[place] + 1
         if isinstance(event, PhaseClosed):
-            # The log's digest, not our own state's, which another machine may round differently.
+            # The digest in the log, not the digest of the state computed here: another machine may round differently.
             state = _Digest(event.decision.state)
         if isinstance(event, AskedAnew):
             state, states = canonical(after.policy.start().to_json()), tuple(map(_Digest, event.states))
@@ -134,7 +134,7 @@ def _key(table: Table, row: Row) -> tuple[Any, ...]:
 
 
 def _others(table: Table, row: Row) -> dict[str, Any]:
-    """The columns besides the key; texts are replaced by their SHA-256, since some have megabytes."""
+    """The columns that are not in the key; texts are replaced by their SHA-256, since some have megabytes."""
     return {name: _hashed(row[name]) for name in row if name != "study" and name not in table.primary_key.columns}
 
 

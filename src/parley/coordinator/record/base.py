@@ -72,7 +72,7 @@ class Cache(Generic[K, V]):
         limit = heaviest if weigh else most
 
         def size(value: V) -> float:
-            """The size of a value for the cache: at most the limit, and at least limit / most, to bound the number."""
+            """The size of a value for the cache: at most the limit, and at least limit / most, to bound the count."""
             return min(max(weigh(value), limit / most), limit) if weigh else 1
 
         self._values: LRUCache[K, V] = LRUCache(limit, getsizeof=size)
@@ -132,7 +132,7 @@ class RecordCache:
         self.pasts: Cache[PhaseKey, tuple[Past | None]] = Cache(24)  # the key has `opened_at`, not a digest
         self.decisions: Cache[PhaseKey, tuple[IntArray, IntArray, bool]] = Cache(48)
         self.totals: Cache[PhaseKey, Totals] = Cache(500, weigh=lambda totals: totals.counts.size, heaviest=2_000_000)
-        # The key also has the slice of agents. The size is limited, as estimates keep every phase's data of every cell.
+        # The key also has the slice of agents. The size is limited: estimates keep the data of all phases and cells.
         self.estimates: Cache[tuple[str, str, int, int, int], Estimates] = Cache(
             24, weigh=lambda found: found.scatter.size, heaviest=1_000_000
         )
@@ -146,7 +146,8 @@ class Transaction:
     """Connection and cache of one transaction.
 
     `locked` has the rows of the studies that this transaction has locked, as it last wrote them (`studies.lock`). No
-    other transaction can change these rows before it ends, so only the first of many reports in one commit reads them.
+    other transaction can change these rows before this one ends, so only the first of many reports in one commit reads
+    them.
     """
 
     def __init__(self, connection: Connection, cache: RecordCache) -> None:
@@ -175,7 +176,7 @@ class Storage(ABC):
         """Run `work` on a snapshot of the database, and return its result."""
 
     def glance(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work`, which must be a single reading statement, and return its result."""
+        """Run `work`, which must be a single read-only statement, and return its result."""
         return self.read(work)
 
     def ping(self) -> None:
@@ -205,7 +206,7 @@ def unavailable(error: Exception) -> StorageUnavailable:
 
 
 def look(engine: Engine, cache: RecordCache, work: Callable[[Transaction], T]) -> T:
-    """Run reading work in a transaction of an engine, and return its result."""
+    """Run work that only reads in a transaction of an engine, and return its result."""
     try:
         with engine.begin() as connection:
             return work(Transaction(connection, cache))

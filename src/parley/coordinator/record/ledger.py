@@ -1,4 +1,4 @@
-"""Read the log from the database: records of a study's chain, or of the server's own. `writer` appends them.
+"""Read the log from the database: records of a study's chain, or of the server's chain. `writer` appends them.
 
 Time stamps of a log's head are stored outside of the log, as rows of `documents`, so that backups contain them too.
 No record says which stamps exist, but the audit checks that the log has the records that the stamps name.
@@ -68,7 +68,7 @@ def _found(
 ) -> Iterator[Row[*tuple[Any, ...]]]:
     """Yield stored records, filtered by kind and actor, until their total size exceeds `size`.
 
-    The first record is the one after number `after`, or with `newest_first` the one before it.
+    The first record is the one after number `after` or, with `newest_first`, the one before it (0: the last record).
     """
     order = log.c.sequence.desc() if newest_first else log.c.sequence
     query = select(log).where(log.c.stream == stream).order_by(order).limit(limit)
@@ -100,7 +100,7 @@ def lines(transaction: Transaction, stream: str, **which: Any) -> list[tuple[int
 def of_kind(
     transaction: Transaction, stream: str, kind: str | Collection[str], limit: int | None = None, **which: Any
 ) -> list[Record]:
-    """All records of some kinds, in order, or with a limit only the latest; `which` has the filters of `_found`."""
+    """Records of some kinds, in order; with a limit, only the latest records. `which` has the filters of `_found`."""
     latest = limit is not None
     found = [_read(row) for row in _found(transaction, stream, limit=limit, kind=kind, newest_first=latest, **which)]
     return found[::-1] if latest else found
@@ -159,7 +159,7 @@ def stamp_texts(transaction: Transaction, study: str) -> list[str]:
 
 
 def stamps_due(transaction: Transaction, seen: dict[str, int]) -> list[Record]:
-    """The last record of every log that has a decision after the server's own last stamp.
+    """The last record of every log that has a decision after the last stamp that the server requested.
 
     `seen` maps each study to the record up to which its log needs no stamp. It is updated here, so that no record is
     examined twice.

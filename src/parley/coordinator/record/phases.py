@@ -27,7 +27,7 @@ AGENT: BindParameter[str] = bindparam("agent")
 
 
 def _here(table: Table, *more: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Condition that selects the agent's rows of a table in the phase of the query."""
+    """Condition that selects a table's rows for the agent and the phase of the query."""
     return and_(table.c.study == phases.c.study, table.c.phase == phases.c.phase, table.c.agent == AGENT, *more)
 
 
@@ -114,7 +114,7 @@ class Between(NamedTuple):
 def between(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> Between:
     """The numbers of people whom an agent assigns between phases, according to a phase's plan.
 
-    The plan, which may be large, is read only if the study allows such people.
+    The plan, which may be large, is read only if the study assigns people between phases.
     """
     study = studies.message(transaction, row)
     if study.problem.between != "assign" or agent not in study.agents:
@@ -372,7 +372,7 @@ def held(transaction: Transaction, study: str, phase: int) -> Sequence[Row[*tupl
 
 @dataclass(frozen=True, kw_only=True)
 class Corrected:
-    """A correction in the log: its event, and number and time of its record."""
+    """A correction in the log: its event, and the number and time of its record."""
 
     event: ReportCorrected
     sequence: int

@@ -1,7 +1,8 @@
 """PostgreSQL storage: any number of server processes, synchronized by the database's row locks.
 
 Changes of one study would block each other on its row lock, each occupying a connection. Instead they wait in a queue
-of the study in this process, and all that have gathered share one commit. Different studies run in parallel.
+of the study in this process, and all changes that have gathered there share one commit. Different studies run in
+parallel.
 
 Reads run in a read-only REPEATABLE READ transaction, so that they see one snapshot. A lost connection is not hidden:
 the caller gets `StorageUnavailable`, and the agent sends its report again, which is safe because it is idempotent.
@@ -69,7 +70,7 @@ class PostgresStorage(Storage):
         if not self._writable:
             done.set_exception(StorageUnavailable("the database is open for reading only"))
             return done
-        # A change that names no study gets a queue of its own, and runs as soon as a worker is free.
+        # A change that names no study gets its own queue, and runs as soon as a worker is free.
         key: Hashable = object() if study is None else study
         with self._order:
             waiting = self._queues.get(key)

@@ -96,7 +96,7 @@ class SqliteStorage(Storage):
 
 
 def sqlite_engine(path: Path, *, readers: int = 0) -> Engine:
-    """Create the writer's engine with one connection, or an engine with as many read-only connections as `readers`."""
+    """Create the writer's engine, with one connection, or an engine with `readers` read-only connections."""
 
     def connect() -> sqlite3.Connection:
         made = _connect(str(path))
@@ -128,7 +128,7 @@ def reading_engine(path: Path, *, readers: int) -> Engine:
 
 
 def _connect(address: str, *, uri: bool = False) -> sqlite3.Connection:
-    # By default Python's sqlite3 begins transactions by rules of its own; isolation_level=None turns that off.
+    # By default Python's sqlite3 begins transactions by its own rules; isolation_level=None turns that off.
     return sqlite3.connect(address, uri=uri, timeout=BUSY, check_same_thread=False, isolation_level=None)
 
 
@@ -146,7 +146,7 @@ def _readable_address(path: Path) -> tuple[str, Any]:
     """The address to read a database from, and the temporary folder if it had to be copied, else None.
 
     To read a write-ahead log, SQLite creates a file next to it. If it cannot create that file, a database with an empty
-    log is opened as immutable; otherwise the database and its log are copied to a temporary folder.
+    log is opened as immutable, and any other database is copied to a temporary folder, with its log.
     """
     whole = path.absolute()
     plain = f"{whole.as_uri()}?mode=ro"
@@ -188,7 +188,7 @@ class DatabaseLock:
     """The lock that lets only one process write to a database. The system releases it when that process ends.
 
     It locks the database file itself, which nobody can remove unnoticed, and a file next to it that names the process.
-    Both are created with mode 600, for their owner alone; SQLite gives the same mode to its files next to them.
+    Both are created with mode 600, for their owner alone; SQLite gives its other files the same mode.
     """
 
     # Files locked by this process. POSIX drops all locks of a process on a file when it closes any handle to it, so a

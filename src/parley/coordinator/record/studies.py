@@ -114,8 +114,8 @@ def lock(transaction: Transaction, study: str) -> StudyRow | None:
     """Lock a study until this transaction ends, and return its row. On SQLite the transaction itself is the lock.
 
     The row is read by a second statement, after the lock is taken: a statement that waits for the lock would see the
-    reports as of when it began to wait, and miss those of the previous holder. If this transaction has locked the study
-    already, the row is as this transaction last wrote it.
+    reports as of when it began to wait, and miss the reports that the previous holder wrote. If this transaction has
+    locked the study already, the row is as this transaction last wrote it.
     """
     row = transaction.locked.get(study)
     if row is None:
@@ -138,7 +138,7 @@ def find(
 ) -> tuple[list[StudyRow], list[str]]:
     """Find studies, in the order of their ids, after the id `after`; `search` looks in names and ids.
 
-    `only` and `among` select ids. The second list has the ids of studies with damaged rows, which must not hide others.
+    `only` and `among` select ids. The second list has the ids of studies with damaged rows: they must not hide others.
     """
     query = sa.select(*COLUMNS).where(studies.c.id > after).order_by(studies.c.id).limit(limit)
     if search:

@@ -3,8 +3,8 @@
 New databases are created from these definitions. `migrations` has the steps from earlier versions; a database of an
 unknown version is refused.
 
-Times are ISO text, for people and for the hashes; no decision depends on them. JSON is stored as canonical text, so
-that the stored text is exactly what was hashed.
+Times are stored as ISO text; no decision depends on them. JSON is stored as canonical text, so that the stored text is
+exactly what was hashed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -233,7 +233,7 @@ SCHEMA = "database schema"  # name used in errors
 
 @cache
 def _scripts(migrations: Path) -> tuple[Config, ScriptDirectory]:
-    """The migration steps in a folder. Cached: every opened database is compared with them, and reading is slow."""
+    """The migration steps in a folder. Cached: every database is checked against them, and reading them is slow."""
     config = Config()
     config.set_main_option("script_location", str(migrations).replace("%", "%%"))
     return config, ScriptDirectory.from_config(config)
@@ -241,13 +241,13 @@ def _scripts(migrations: Path) -> tuple[Config, ScriptDirectory]:
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """A set of tables with a version history of its own. The coordinator has one, and so has each edge with tables."""
+    """A set of tables with its own version history. The coordinator has one, and so has each edge with tables."""
 
     metadata: sa.MetaData
     migrations: Path  # folder of the migration steps
     owner: str = ""  # name of the edge; empty for the coordinator
     statements: Mapping[str, Sequence[str]] = field(default_factory=dict)  # dialect -> SQL to run on new tables
-    # Tables in a backup. Tables with secrets, or whose rows would act by themselves in a copy, are left out.
+    # Tables in a backup. Tables with secrets are left out, and tables whose rows would trigger actions in a copy.
     backed_up: Sequence[sa.Table] = ()
 
     def _context(self, connection: sa.Connection) -> MigrationContext:

@@ -77,7 +77,7 @@ AFTER = {
     },
     "guardrail-noted": {"log": "guardrail-logged"},
 }
-# Kill points for the chaos tests: first those of a report and its step, then those of administrators' acts.
+# Kill points of the chaos tests: `POINTS` for a report and the step after it, `ACTS` for acts of administrators.
 POINTS = (
     *("begun", "report-locked", "report-looked-up"),
     *AFTER["report-accepted"].values(),
@@ -172,7 +172,7 @@ def prepare(seen: StudyRow, event: Event, *, actor: str, at: str, states: Mappin
 
 
 def store_prepared(transaction: Transaction, prepared: Prepared) -> StudyRow | None:
-    """Write prepared events if the log has not changed since (compare-and-set). Returns the row, or None if it has."""
+    """Write prepared events, and return the updated row; None if the log has changed since then (compare-and-set)."""
     row, states = locked(transaction, prepared.study), dict(prepared.states)
     if row.head != prepared.head:
         return None
@@ -217,9 +217,9 @@ def situation(
 def _with_context(transaction: Transaction, row: StudyRow, here: Situation, event: Event) -> Situation:
     """Add to the situation the values that only some events need, so that other events do not read them.
 
-    For a report: the means that it is compared with, and the refused reports of its agent and phase. For an early
-    close: the number of reports. For a correction: the report that it replaces. For a refusal: whether the report waits
-    in quarantine while another report counts.
+    For a report: the means that it is compared with and, if it is quarantined, the refused reports of its phase. For an
+    early close: the number of reports. For a correction: the report that it replaces. For a refusal: whether the report
+    waits in quarantine while another report counts.
     """
     if isinstance(event, events.PhaseClosedEarly):
         return replace(here, reported=len(phases.reported_agents(transaction, row.id, row.phase)))
@@ -312,8 +312,8 @@ def append_server(transaction: Transaction, kind: str, payload: Mapping[str, Any
 def _insert(transaction: Transaction, record: Record, payload: str) -> None:
     """Insert a record, after checking that it reads back as written; `payload` is its payload's canonical text.
 
-    The payload was read back by the caller, who knows its type. Numbers, hashes and times are our own; stream, actor
-    and kind came from outside, so these three are read back here.
+    The payload was read back by the caller, which knows its type. Numbers, hashes and times are made here; stream,
+    actor and kind came from outside, so these three are read back here.
     """
     _require_readable(record.stream, record.actor, record.kind)
     transaction.execute(INSERTS["log"], {**{name: getattr(record, name) for name in ledger.AROUND}, "payload": payload})
@@ -321,7 +321,7 @@ def _insert(transaction: Transaction, record: Record, payload: str) -> None:
 
 @lru_cache(maxsize=4096)
 def _require_readable(stream: str, actor: str, kind: str) -> None:
-    """Raise unless a record with these texts reads back as written. Cached, since the same texts come again."""
+    """Raise unless a record with these texts reads back as written. Cached, since the same texts recur."""
     around = Record.after(None, stream=stream, at="", actor=actor, kind=kind, payload={})
     if Record.read(around.text) != around:
         raise InvalidInput("record", found="one that does not read back as written", allowed="a record that does")
@@ -352,7 +352,7 @@ def rows_of(
     state: str | None = None,
     states: Sequence[str] = (),
 ) -> list[Entry]:
-    """The rows that an event writes to the tables, besides the study's own row. `before` is None for the first event.
+    """The rows that an event writes, apart from the study's own row. `before` is None for the first event.
 
     `revision` is the number of earlier reports for the same agent and phase. `state` is the text of the policy's state
     after a step, or of the initial state; None writes no state. `states` are the states after every recorded phase

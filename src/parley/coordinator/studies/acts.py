@@ -1,8 +1,8 @@
 """Apply the acts of `parley.protocol.acts` to stored studies, and create studies.
 
 An act without a preview is recorded at once. An act that has a preview, or that ends the study, becomes a *proposal*,
-which is computed outside of every transaction. The proposal is applied only if the actor has confirmed exactly its
-preview, and only if the log has not changed since the computation.
+which is computed outside of every transaction. The proposal is applied only if the log has not changed since the
+computation and, if the act has a preview, only if the actor has confirmed exactly this preview.
 """
 
 import re
@@ -87,7 +87,7 @@ def record_act(transaction: Transaction, act: Act, given: Given, *, actor: str, 
 def record_read(
     transaction: Transaction, study: str, operation: str, *, after: int = 0, actor: str, at: str
 ) -> StudyRow:
-    """Log that the actor sees results in the phase in progress, unless a record after number `after` says so."""
+    """Log that the actor sees results in the phase in progress, unless a record after `after` already says so."""
     row = locked(transaction, study)
     if (row.stage, "results-read") not in TRANSITIONS or already_read(transaction, row, actor, after=after):
         return row

@@ -1,6 +1,6 @@
 """The certificate of a study that is over, made outside of every lock and stored with the event that ends the study.
 
-It is made outside because it is large: ten megabytes with twenty arms and a thousand agents.
+Making it takes long, since it is large: ten megabytes with twenty arms and a thousand agents.
 """
 
 from dataclasses import replace

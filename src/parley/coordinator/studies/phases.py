@@ -79,7 +79,7 @@ def take_report(
         # Checked before anything is computed from the report, which may be very long.
         lengths = f"{len(report.counts)} counts, {len(report.sums)} sums, {len(report.squares)} squares"
         raise Refusal("impossible-report", f"report: found {lengths}; allowed: {row.arms} of each, one per arm")
-    # A log that has lost a record must be noticed before it accepts anything more from the agent.
+    # A lost record must be noticed before the log accepts anything more from the agent.
     if known is not None and not ledger.has(transaction, row.id, *known):
         return dispute(transaction, row, report.agent, known, actor=actor, at=at)
     place = phases.free_place(transaction, row, report.agent) if report.phase == row.phase else None
@@ -112,8 +112,8 @@ def _hold(transaction: Transaction, row: StudyRow, report: Report, why: str, *, 
 def _repeated(transaction: Transaction, report: Report, earlier: Sequence[Receipt]) -> Receipt | None:
     """The receipt of a repeated report: of the agent's first report for the phase, or of the report that counts.
 
-    None for any other report. Once a correction follows, only the first report still gets its receipt: the sender of a
-    later report must not think that this report counts.
+    None for any other report. After a correction, only the first report still gets its receipt: the sender of a later
+    report must not think that this report counts.
     """
     first, last = earlier[0], earlier[-1]
     if report.digest == first.report:
@@ -171,7 +171,7 @@ def _put_aside(
 def _answered(
     transaction: Transaction, report: Report, aside: Mapping[str, str | None], counted: Collection[str]
 ) -> tuple[str, str]:
-    """Whether an administrator has accepted or refused a quarantined report ("waiting" if neither), and the reason.
+    """What an administrator decided about a quarantined report: "accepted", "refused" or "waiting", and the reason.
 
     A site asks for this by sending the report again.
     """
@@ -308,8 +308,8 @@ def take_step(storage: Storage, study: str, at: str) -> StudyRow | None:
     """Take a study's due step and return its updated row; None if no step is due, or the study changed meanwhile.
 
     A step that ends the study stores the certificate too. A step that fails pauses the study, with the reason. A
-    guardrail's finding is a step of its own, taken before the policy's step; while a phase is running, only such steps
-    are taken.
+    guardrail's finding is a separate step, taken before the policy's step. While a phase is running, only guardrails'
+    findings are recorded.
     """
 
     def look(transaction: Transaction) -> tuple[StudyRow, _Step] | None:
@@ -431,7 +431,7 @@ class Closer:
                 if row is None:
                     return
                 self._metrics.steps.observe(perf_counter() - begun)
-                # Other steps decide no phase: they are a guardrail's finding, or a failure that paused the study.
+                # Any other step decides no phase: it is a guardrail's finding, or a failure that paused the study.
                 if row.stage in OVER or row.opened_at == at:
                     self._metrics.phases.inc()
                 logger.info("step taken", study=study, stage=str(row.stage), phase=row.phase)

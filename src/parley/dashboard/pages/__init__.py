@@ -60,6 +60,6 @@ def mount(app: Starlette) -> None:
     own = Files(HERE / "static", {"Cache-Control": "public, max-age=300"})
     app.router.routes.append(Mount("/static", own, name="static"))
     if docs := app.state.context.settings.docs:
-        # The documentation's search needs inline scripts, so its content policy is wider than that of the pages.
+        # The documentation's search needs inline scripts, so its content policy is wider than the policy of the pages.
         site = Files(docs, {"Content-Security-Policy": DOCS_POLICY, "Cache-Control": "no-cache"}, html=True)
         app.router.routes.append(Mount("/help", site, name="help"))

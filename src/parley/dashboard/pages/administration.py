@@ -68,7 +68,7 @@ async def administration_page(
     if considered is not None and considered.preview is not None and (numbers or "").startswith("{"):
         numbers = None  # a whole report, which is in the preview: nobody edits it by hand
     aside = await shown.call(admin.list_quarantine, {"after": shown.place("after"), "limit": A_PAGE})
-    # Waiting reports come first; of those beside an accepted report, the newest.
+    # Waiting reports come first: held reports, then the newest reports that wait beside an accepted report.
     waiting = (await shown.call(admin.list_quarantine, {"held": True})).quarantine
     newest = {"beside": True, "newest_first": True, "limit": MOST_BESIDE}
     waiting = [*waiting, *(await shown.call(admin.list_quarantine, newest)).quarantine]
@@ -117,7 +117,7 @@ async def _previewed(shown: Page, considered: Considered) -> Considered:
 
 
 def _place(considered: Considered, body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The values for an act's address; a report in the body replaces agent and phase by its own."""
+    """The values for an act's address; if the body has a report, agent and phase come from it."""
     report = body.get("report")
     of_report = {"agent": report["agent"], "phase": report["phase"]} if isinstance(report, dict) else {}
     return {**considered.given, **of_report}
@@ -259,7 +259,7 @@ def numbers_of(report: Report, arms: Sequence[str], asked: Sequence[int], *, zer
 
 
 async def _corrected(shown: Page) -> Report:
-    """Read a corrected report from a form: new numbers for the report that counts, or a whole report of the site."""
+    """Read a corrected report from a form: new numbers for the report that counts, or a whole report from the site."""
     text, agent, phase = (shown.form.get(key, "").strip() for key in ("numbers", "correct", "phase"))
     if text.startswith("{"):
         return Report.read(text)
@@ -277,7 +277,7 @@ class BadColumns(Exception):
 
 
 def columns_of(text: str) -> dict[str, list[float]]:
-    """Parse typed lines `name: numbers`, such as an agent's name and its weights of all agents.
+    """Parse typed lines `name: numbers`, such as an agent's name and the weights in its question.
 
     >>> columns_of("Lyon: 0.5, 0, 0.5")
     {'Lyon': [0.5, 0.0, 0.5]}

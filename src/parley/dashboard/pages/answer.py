@@ -122,7 +122,7 @@ def reread_of(found: Mapping[str, Any], agent: int) -> dict[str, Any]:
 
 
 def other_weights_of(found: Sensitivities | None) -> dict[str, Any]:
-    """The weights for which each answer stays the same, with a chart; both are None if there is only one agent."""
+    """The weights for which each answer stays the same, with a chart; both values are None if `found` has no agents."""
     if found is None or not found.agents:
         return {"sensitivity": None, "standings": None}
     shown = found.to_json()

@@ -1,4 +1,4 @@
-"""Pages of a study's log, with filters and the state of its hash chain, and of the server's own log."""
+"""The page of a study's log, with filters and the state of its hash chain, and the page of the server's own log."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ def in_words(kind: str, payload: Mapping[str, Any]) -> str:
 
 
 def unbroken(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether each record contains the hash of the record before it, as far as both are among these records."""
+    """Whether each record contains the hash of the record before it, if that record is among these records too."""
     known = {record["sequence"]: record for record in records}
     return all(
         record["previous"] == known[record["sequence"] - 1]["hash"]
@@ -57,7 +57,7 @@ async def audit_page(shown: Page) -> Response:
 
 
 async def server_log_page(shown: Page) -> Response:
-    """The server's own log: tokens issued and revoked, and events of edges."""
+    """The server's own log: tokens issued and revoked, previews shown, and events of edges."""
     some = {"after": shown.place("after"), "limit": A_PAGE, "newest_first": True}
     found = await shown.call(admin.get_server_log, some)
     return await shown.show("server_log.html", made=lambda: _worded(found))

@@ -44,7 +44,10 @@ def arms_of(history: History, board: Board, agent: int) -> list[Arm]:
 
 
 async def evidence_page(shown: Page) -> Response:
-    """The page of evidence: a panel per agent, or per group with equal results. Blinded readers get an explanation."""
+    """The page of evidence: a panel per agent, or per group of agents with the same question.
+
+    Blinded readers get an explanation instead.
+    """
     head = await heading(shown)
     status: StudyStatus = head["status"]
     pages = agents_on_page(shown, status.agent_names, AGENTS)
@@ -76,7 +79,7 @@ async def evidence_page(shown: Page) -> Response:
 
 
 async def _document(shown: Page, status: StudyStatus) -> dict[str, Any]:
-    """The study as created; empty if it is too large to fetch for a page."""
+    """A study's parsed document; empty if the study is too large to fetch for a page."""
     if max(status.arms, status.agents) * status.agents > LARGEST_LOOKED_AT:
         return {}
     document = await anyio.to_thread.run_sync(read_json, await shown.call(studies.get_document))
@@ -85,7 +88,7 @@ async def _document(shown: Page, status: StudyStatus) -> dict[str, Any]:
 
 
 def alike(document: Mapping[str, Any], status: StudyStatus) -> list[list[int]]:
-    """Indices of agents, grouped by equal weights and so equal questions.
+    """Indices of agents in groups with equal weights, and so with equal questions.
 
     Empty if the weights are unknown or were changed, if no agents share a question, or if there are more groups than
     panels on a page.

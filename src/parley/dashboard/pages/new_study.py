@@ -46,7 +46,7 @@ def key_rows() -> list[tuple[str, str, str]]:
 
 
 def _require_small(document: Mapping[str, Any], most_agents: int, most_cells: int) -> None:
-    """Raise if a study is too large, before its weights are built: those of 6,000 agents are 36 million numbers."""
+    """Raise if a study is too large, before its weights are built: 6,000 agents have 36 million weights."""
     agents, arms = (len(value) if isinstance(value, list) else value for value in map(document.get, ("agents", "arms")))
     if not isinstance(agents, int) or not isinstance(arms, int):
         return  # the full check reports the error

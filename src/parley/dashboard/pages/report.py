@@ -1,4 +1,4 @@
-"""The final report of a study, for printing or as Markdown: one content, two renderings.
+"""The final report of a study, for printing or as Markdown: the same content in two renderings.
 
 The text is in `templates/report.md`, with the words of the study's audience; the tables and charts are made here.
 """
@@ -59,7 +59,7 @@ FLOW = {
     "counted": Translatable("counted"),
     "corrected": Translatable("corrected"),
 }
-# Further columns of the flow by agent, printed only if there are such draws.
+# Further columns of the flow by agent, each printed only if it counts any draws.
 BESIDE_FLOW = {
     "between": Translatable("between phases"),
     "ahead": Translatable("for a later phase"),
@@ -321,7 +321,7 @@ def _flow_agents(conduct: Conduct, w: Mapping[str, str]) -> Table:
     beside = {"outside": Translatable("outside")} | found
     more = [[*map(number, getattr(conduct, key)), number(_in_all(conduct, key))] for key in beside]
     rows = [(*row, *cells) for row, *cells in zip(rows, *more, strict=True)]
-    # Without all agents, the totals would be those of the listed agents only.
+    # If some agents are not listed, the totals would leave them out.
     rows = rows if len(conduct.agents) == conduct.agent_count else rows[:-1]
     names = [*map(translated, FLOW.values()), *map(translated, beside.values())]
     return _table(gettext("By agent"), (w["agent"], *names), rows)

@@ -1,6 +1,6 @@
-"""The operations of the acts in `parley.protocol.acts`: one to perform each act, and one to preview it.
+"""The operations of the acts in `parley.protocol.acts`: one performs an act, and one previews it if possible.
 
-Also the operations with which auditors and administrators read about a study.
+Also the operations that list a study's quarantine, corrections, signatures and log, and that verify the study.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -35,10 +35,10 @@ Handler: TypeAlias = Callable[[Call[Any, Any]], Awaitable[Any]]
 def _given(call: Call[Any, Any]) -> Given:
     """Collect the parts of the path, the fields of the body, and the caller, for the functions of an act's row.
 
-    Refuses a report of another study, phase or agent than those in the path.
+    Refuses a report whose study, phase or agent differs from the path.
     """
     sent = {} if call.body is None else asdict(call.body)
-    # The path takes precedence over the body. It has no kid here, so its empty kid replaces one that a body contains.
+    # The path takes precedence over the body. The path of an act has no kid, so its empty kid replaces the body's kid.
     given = Given(**sent | asdict(call.at), by=call.by.name)
     report = getattr(given, "report", None)
     if isinstance(report, Report) and (report.study, report.phase, report.agent) != (
@@ -179,8 +179,10 @@ async def _prove(call: Call[Any, Any], act: Act) -> None:
 
 
 async def list_quarantine(call: Call[schemas.QuarantineQuery, None]) -> answers.Quarantine:
-    """List quarantined reports, including reports that are or were held. `held` selects those that are still held,
-    `beside` those that wait while another report counts; `after` continues the list.
+    """List quarantined reports, including reports that are or were held.
+
+    `held` selects reports that are still held, `beside` reports that wait although another report of the same agent
+    and phase was accepted. `after` continues the list.
     """
     return await call.about(partial(quarantined, **asdict(call.query)))
 
@@ -212,12 +214,12 @@ async def list_signatures(call: Call[None, None]) -> answers.Signatures:
 
 
 async def get_log(call: Call[schemas.StudyLogQuery, None]) -> str:
-    """Records of a study's log. `after` continues with later records, or with earlier records if `newest_first`."""
+    """List records of a study's log. `after` continues with later records; with `newest_first`, with earlier ones."""
     return await call.about(lambda transaction, row: log_page(transaction, row.id, **asdict(call.query)))
 
 
 async def get_server_log(call: Call[schemas.LogQuery, None]) -> str:
-    """Records of the server's own log: tokens that were issued or revoked, and previews that were shown."""
+    """List records of the server's own log: tokens issued or revoked, previews shown, and events of edges."""
     return await call.answer(lambda transaction: log_page(transaction, ledger.SERVER, **asdict(call.query)))
 
 
@@ -230,7 +232,7 @@ async def export_log(call: Call[None, None]) -> StreamingResponse:
 
 
 async def _lines(call: Call[None, None]) -> AsyncIterator[str]:
-    """Yield one line at a time, with some lines per database read, so that a slow reader blocks only itself."""
+    """Yield the lines one by one, read from the database in batches, so that a slow reader blocks only itself."""
     after, kid = 0, call.by.kid
 
     def some(transaction: Transaction) -> tuple[int, list[str]]:

@@ -43,7 +43,7 @@ def _counts(transaction: Transaction) -> dict[str, int]:
 
 
 def _oldest_awaited(transaction: Transaction) -> str | None:
-    """When the oldest plan of a running study that still awaits a report was published; None if there is none."""
+    """Publication time of the oldest plan for which a running study awaits a report; None if there is none."""
     running = find(transaction, stage=Stage.RUNNING, limit=None)[0]
     return min((row.opened_at for row in running if row.awaited), default=None)
 

@@ -67,7 +67,7 @@ async def get_study(call: Call[None, None]) -> answers.StudyStatus:
 
     def work(transaction: Transaction) -> tuple[answers.StudyStatus, bool]:
         found = status(transaction, studies.require(transaction, call.study), visibility, etags)
-        # These texts contain means and scatters of arms, including an agent's own.
+        # These texts contain means and scatters of arms; so does the text that an agent gets about its own report.
         return call.finish(found), any([*found.warnings, *(one.held for one in found.missing)])
 
     answer, results = await call.context.read_for(call.by.kid, work)
@@ -104,7 +104,7 @@ async def get_history(call: Call[HistoryQuery, None]) -> answers.History:
 async def get_findings(call: Call[FindingsQuery, None]) -> answers.Findings:
     """The findings of a study so far: every mean and difference, with intervals that hold jointly at every phase.
 
-    For a large study, an answer has fewer agents than requested: ask for the others with `first`.
+    For a large study, an answer has fewer agents than requested: request the remaining agents with `first`.
     """
     return await call.about(partial(progress.findings, columns=_columns(call.query), phase=call.query.phase))
 
