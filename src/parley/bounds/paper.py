@@ -1,7 +1,8 @@
 """The bounds of the paper: lower bounds, each a harmonic program, and the guarantee of W-CPE.
 
 For Gaussian rewards no delta-correct algorithm can expect to draw fewer than `bai * log(1 / (2.4 delta))` samples
-(Theorem 1; Theorem 4 for the top N), and no uniformly efficient one has a regret below `regret * log(T)` (Theorem 3).
+(Theorem 1; Theorem 4 for the top N), and no uniformly efficient policy has a regret below `regret * log(T)` by the
+horizon T (Theorem 3).
 The relaxed values need no knowledge of the best arms. docs/experiments.md lists the errata of the paper.
 """
 
@@ -76,7 +77,7 @@ class Bound(Tabular):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Bounds(Tabular):
-    """The four lower bounds of one instance; those on regret are None if two arms tie for an agent's best.
+    """The four lower bounds of one instance; the bounds on regret are None if two arms tie as an agent's best arm.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -222,7 +223,7 @@ class RegretUntil:
 
     @classmethod
     def of(cls, instance: Instance, horizon: int, *, accuracy: float = 1e-6) -> RegretUntil:
-        """Greedily stop exploring the arm closest to an agent's best while that saves regret; keep the best result."""
+        """Greedily stop exploring the arm closest to an agent's best arm while that saves regret; keep the best."""
         single = best_arm_only(instance, strict=False)
         losses = single.mixed_means.max(axis=0) - single.mixed_means
         common, own = _common(single.variances)
@@ -366,7 +367,7 @@ class Guarantee:
 
 
 def _as_intervals_suppose(instance: Instance) -> Instance:
-    """The instance with Gaussian rewards of the scale that W-CPE's intervals assume; itself if it has such rewards."""
+    """The instance, with Gaussian rewards of the scale that W-CPE's intervals assume if it has other rewards."""
     model = instance.problem.noise
     if model.divergence is None and np.all(model.bound_variances(instance.means, instance.scale) == model.variance):
         return instance

@@ -1,8 +1,9 @@
 """Rewards that are 0 or 1, such as clicks or cures. The rate determines the variance, so a study states no scale.
 
-docs/rewards.md proves that the payoff f = exp(lam theta_r) prod_i (1 + lam a_i (x_i - r_i)) is fair. The coefficients
-a_i are `shares` here, and the references r are the estimates moved to theta_r = 0. Arrays are `(bet, side, agent)`, the
-opponent first, with signed `shares`; a mixture of stakes is the last axis.
+docs/rewards.md proves that the payoff f = exp(lam theta_r) prod_i (1 + lam a_i (x_i - r_i)) is fair. Here lam is the
+stake, x_i are the rewards, and a_i are their coefficients in the contrast, called `shares` in the code. The references
+r_i are the estimated rates, moved so that their contrast theta_r is 0. Arrays are `(bet, side, agent)`, the opponent
+first, with signed `shares`; a mixture of stakes is the last axis.
 """
 
 import math
@@ -121,7 +122,7 @@ class Binary(KnownVariance):
         return [min(lift * min(self.rate, 1 - self.rate), largest_gap) for lift in LIFTS]
 
     def usual_spread(self, largest_gap: float) -> float:
-        """The stated rate, for means from half to one and a half times the rate; `largest_gap` if no rate is stated."""
+        """The stated rate, so that means lie between half and one and a half times the rate; else `largest_gap`."""
         return largest_gap if self.rate is None else min(largest_gap, self.rate, 1 - self.rate)
 
     def scenario(self, gap: float) -> tuple[str, float]:

@@ -122,7 +122,7 @@ class UnknownScale(RewardModel):
         return best
 
     def cell_variances(self, past: Totals) -> FloatArray:
-        """Each group's variance, shrunk towards that of the next wider group; the squared guess if nothing was drawn.
+        """Each group's variance, shrunk towards the next wider group's; the squared guess if nothing was drawn.
 
         The groups are all cells, then the cells of one agent, then single cells; the last groups used are the cells
         that share a scale.
@@ -140,7 +140,7 @@ class UnknownScale(RewardModel):
         """Every cell's variance from this phase alone, and its degrees of freedom; `(..., arm, agent)` each.
 
         The variance is raised by possible rounding errors, so that no score exceeds the score of the exact rewards. If
-        all of the scatter may be rounding error, the variance is HIDDEN, so that no bet can win by such a cell.
+        all of the scatter may be rounding error, the variance is HIDDEN, so that no bet can win on such a cell.
         """
         axes = self.shared_axes
         degrees = _pooled(np.maximum(fresh.counts - 1, 0).astype(np.float64), axes)
