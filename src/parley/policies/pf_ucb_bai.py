@@ -1,6 +1,7 @@
 """PF-UCB-BAI (Algorithm 3 of the paper): the baseline for personalized weights, with phases of fixed length.
 
-Phases are counted from 1, so that `log r` is defined; `F(r)` sums `f(1..r)` with `f(p) = 2^p log(1 / delta)`.
+Phases r are counted from 1, so that `log r` is defined. Phase p has the effort `f(p) = 2^p log(1 / delta)`, and `F(r)`
+is the sum of `f(1)` to `f(r)`.
 """
 
 import math

@@ -1,9 +1,9 @@
 """PF-UCB and its enhanced form (Shi, Shen, Yang, AISTATS 2021): the published baseline for personalized weights.
 
-Phase p has the effort f(p) = 2^p log T. Every agent draws each arm that is still a candidate of any agent (1 - alpha)
-f(p) times, and its own candidates M alpha f(p) times more; agents that finish exploring earlier play their leader. An
-arm is ruled out when its estimate is two radii below the best. Draws made while playing count as data here: the radius
-needs at least the draws of the effort, and stays valid with more.
+With a horizon T and M agents, phase p has the effort f(p) = 2^p log T. Every agent draws each arm that is still a
+candidate of any agent (1 - alpha) f(p) times, and each of its own candidates M alpha f(p) times more. Agents that
+finish exploring earlier play their leader. An arm is ruled out when its estimate is two radii below the best. Draws
+made while playing count as data here: the radius needs at least the draws of the effort, and stays valid with more.
 """
 
 import math

@@ -418,7 +418,7 @@ def new_salt() -> str:
 
 
 class Record(Message, tag="parley/record/1"):
-    """One record of a log, which is a line in exports. `at` is for people; no decision depends on it."""
+    """One record of a log; exports have one line per record. `at` is for display only: no decision depends on it."""
 
     stream: str  # a study's id, or "server"
     sequence: Count  # from 1
