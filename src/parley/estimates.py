@@ -75,10 +75,8 @@ class Estimate:
 class Change:
     """The result of a test of whether differences between arms change from phase to phase (Cochran's Q).
 
-    It names the pair of arms whose phases agree least.
-
-    The test is a diagnostic: it uses the usual approximations and is not part of the guarantee. `p` is adjusted for the
-    number of pairs (Holm).
+    It names the pair of arms whose phases agree least. The test is a diagnostic: it uses the usual approximations and
+    is not part of the guarantee. `p` is adjusted for the number of pairs (Holm).
     """
 
     p: float

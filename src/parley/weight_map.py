@@ -66,7 +66,10 @@ def _on_segment(point: FloatArray, start: FloatArray, end: FloatArray) -> bool:
 
 
 def stated_alone(problem: Problem) -> Problem:
-    """The problem at its middle step: all questions of a site become copies of the one there, which cost nothing."""
+    """The problem at its middle step.
+
+    All questions of a site become copies of its question at that step. Copies cost nothing.
+    """
     weights, columns = problem.weights.copy(), step_columns(problem)
     for places in columns:
         weights[:, places] = weights[:, places[stated_step(columns.shape[1], problem.weight_refine), None]]

@@ -84,7 +84,7 @@ class Oracle(Elimination):
         return counts if self.problem.rate is None else np.where(self.problem.rate > 0, counts, 0)
 
     def _information(self) -> float:
-        """The factor on T*'s allocation, which by itself gives every contrast a variance of at most gap^2 / 2."""
+        """The factor on the allocation of T*, which by itself gives every contrast a variance of at most gap^2 / 2."""
         problem = self.problem
         if self.size == "paper":
             return max(math.log(1 / (2.4 * problem.delta)), 0.0)

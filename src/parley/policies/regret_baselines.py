@@ -117,7 +117,10 @@ class PfUcbEnhanced(PfUcb):
 
 @dataclass(frozen=True, kw_only=True)
 class ExploreThenCommit(Playing, EvidenceRacing):
-    """Evidence racing at delta = 1 / T, with the options of `evidence`. Agents with time left play their leader."""
+    """Evidence racing at delta = 1 / T, for a horizon T, with the options of `evidence`.
+
+    Agents with time left play their leader.
+    """
 
     name: ClassVar[str] = "explore-then-commit"
     proven: ClassVar[bool] = True
@@ -131,7 +134,7 @@ class ExploreThenCommit(Playing, EvidenceRacing):
 
     @property
     def line(self) -> float:
-        """The line of `evidence` at delta = 1 / T, which is log(M T)."""
+        """The line of `evidence` at delta = 1 / T: log(M T), for M agents and a horizon T."""
         assert isinstance(self.problem.horizon, int)
         return math.log(self.problem.agent_count * max(self.problem.horizon, 2))
 

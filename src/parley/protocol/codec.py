@@ -521,7 +521,7 @@ def refused(kind: type[msgspec.Struct], document: Any, error: msgspec.Validation
 
 
 def _at(document: Any, path: str) -> Any:
-    """The value at a path of `msgspec`, such as `.report.counts[1]`; its container if the path is less exact."""
+    """The value at a path of `msgspec`, such as `.report.counts[1]`; its container if the path stops there."""
     for name, index in STEP.findall(path.rstrip("`")):
         if isinstance(document, Mapping) and name in document:
             document = document[name]

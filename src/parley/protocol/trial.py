@@ -363,7 +363,7 @@ class Trial:
         return as_rows(found) if found.any() else ()
 
     def _of_reports(self, name: str) -> tuple[float | None, ...]:
-        """Per agent: the value `name` of its report, None without a report; empty if the study has no covariate."""
+        """Per agent: the field `name` of its report, None without a report; empty if the study has no covariate."""
         if self.study.problem.adjustment is None:
             return ()
         return tuple(getattr(self.reports.get(agent), name, None) for agent in self.study.agents)

@@ -128,7 +128,7 @@ class AdjustedScale(_OfOutcomes, UnknownScale):
 
 @dataclass(frozen=True, kw_only=True)
 class AdjustedNormal(AdjustedScale):
-    """Adjusted 0/1 rewards with normal inference: each phase estimates its variances, and scores are Student's t."""
+    """Adjusted 0/1 rewards with normal inference: each phase estimates its variances, as for an unknown scale."""
 
     assumes_gaussian: ClassVar[bool] = False  # normality is not assumed: the guarantee calls it an approximation
     bet_draws: ClassVar[int] = PLANNED_DRAWS
@@ -136,7 +136,7 @@ class AdjustedNormal(AdjustedScale):
 
 
 def _again(past: IntArray, fresh: IntArray) -> FloatArray:
-    """Ratio of the degrees of freedom around a common mean to those around separate means of past and fresh draws."""
+    """Degrees of freedom around a common mean, divided by those around separate means of past and fresh draws."""
     apart = np.maximum(past - 1, 0) + np.maximum(fresh - 1, 0)
     return np.where(apart > 0, np.maximum(past + fresh - 1, 0) / np.maximum(apart, 1), 0.0)
 

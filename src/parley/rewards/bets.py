@@ -149,7 +149,7 @@ def log_conditional_error(
 ) -> FloatArray:
     """The log of the conditional error of a test that ends at a horizon, divided by its level a = 1 / cap.
 
-    `share`, called tau here, is the information of this phase over all that remains until the horizon, from LEAST_SHARE
+    `share`, called tau here, is this phase's share of the information that remains until the horizon, from LEAST_SHARE
     to MOST_SHARE. The test rejects now if z >= c1, where c1 is `now` (by default Phi(-c1) = a tau), and at the horizon
     if sqrt(tau) z + sqrt(1 - tau) z2 >= c2, where z2 is the score of all later draws; its overall level is a. So the
     payoff is 1 / a for z >= c1, and otherwise Phi((sqrt(tau) z - c2) / sqrt(1 - tau)) / a. The expected payoff for
@@ -360,8 +360,8 @@ def gaussian_payoff(bets: Bets, scores: FloatArray) -> FloatArray:
     """`(bet,)`: the log payoff of contrasts with Gaussian `scores (bet,)`.
 
     Most bets pay a boosted mixture. A near-tie whose information is limited, by a tolerance or by the end of the study,
-    pays the conditional error of a test that ends at that limit. The choice between the two and the horizon depend only
-    on the past and the phase's counts.
+    pays the conditional error of a test that ends at that limit. Both the horizon and the choice between these
+    payoffs depend only on the past and the phase's counts.
     """
     near_tie = bets.horizon is None and bets.shift > 0
     tied = bets.estimate < NEAR_TIE * bets.shift if near_tie else bets.tied

@@ -275,8 +275,8 @@ def null_reference(
 ) -> tuple[FloatArray, FloatArray]:
     """The reference rates `(bet, side, agent)`, which are close to `rates` but have no gap, and the multiplier kappa.
 
-    The reference r solves (q - r) / (r (1 - r)) = kappa a with theta_r + shift = 0. If the rates q have no gap, the
-    reference is q itself. With a `shift` the bet is on "the gap is more than -shift".
+    For rates q and shares a, the reference r solves (q - r) / (r (1 - r)) = kappa a with theta_r + shift = 0. If q has
+    no gap, the reference is q itself. With a `shift` the bet is on "the gap is more than -shift".
 
     >>> shares = np.array([[[0.1], [-0.1]]])
     >>> rates, multiplier = null_reference(shares, np.full((1, 2, 1), 10.0), np.array([[[0.5], [0.3]]]))
@@ -299,7 +299,7 @@ def null_reference(
 
 
 def _moved(shares: FloatArray, rates: FloatArray, multiplier: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The root r in [0, 1] of q - r = c r (1 - r) with c = kappa a, and the square root of the discriminant."""
+    """The root r in [0, 1] of q - r = c r (1 - r), for rates q and c = kappa a, and the root of the discriminant."""
     step = multiplier[:, None, None] * shares
     root = np.sqrt(np.maximum(np.square(1 + step) - 4 * step * rates, 1e-12))
     return 2 * rates / np.maximum(1 + step + root, 1e-12), root

@@ -172,10 +172,9 @@ def staked_interval(
     """Intervals for differences that are the same in all phases: the values that no bet has ever ruled out.
 
     `score` takes the distance of a phase's contrast from theta, divided by the standard error `root`, and returns a
-    score to bet on.
-    `payoff(scores, stakes, missing)` is the log payoff of a stake before it is capped at the `missing` wealth. The log
-    wealth increases with the score and with earlier gains, so every theta beyond an end is ruled out, and no theta
-    between the ends.
+    score to bet on. `payoff(scores, stakes, missing)` is the log payoff of a stake before it is capped at the `missing`
+    wealth. The log wealth increases with the score and with earlier gains, so every theta beyond an end is ruled out,
+    and no theta between the ends.
     """
     each, first, information, centre = summary.pooled(observed)
     horizons, shares = (np.array(list(part)) for part in (FEW_PHASES, FEW_PHASES.values()))
@@ -343,7 +342,7 @@ def noise_toll(stakes: FloatArray, noise: FloatArray, reach: FloatArray) -> Floa
 
 
 def rest_rate(y: FloatArray) -> FloatArray:
-    """The series of -log(1 - y) beyond the term y^3 / 3, over y^4 and rounded up; it increases from 1/4 at y = 0."""
+    """The series of -log(1 - y) beyond y^3 / 3, divided by y^4 and rounded up; it increases, from 1/4 at y = 0."""
     plain = np.maximum(y, 0.05)
     rest = -(np.log1p(-plain) + plain + np.square(plain) / 2 + plain**3 / 3) / plain**4
     return np.where(y > 0.05, rest * (1 + 1e-8), 0.25 + 0.2 * y / (1 - y))

@@ -347,7 +347,7 @@ def phase_totals(
 ) -> Totals:
     """`(arm, agent)`: the totals of replication 0 in a phase (from 0), for callers that run the phases themselves.
 
-    `between` is the number of people who came before the phase but count in it. Rewards are those that sites see,
+    `between` is the number of people who came before the phase but count in it. Rewards are as sites see them,
     without the noise of private reports.
     """
     early = None if between is None else between[None]
