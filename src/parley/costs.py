@@ -5,10 +5,11 @@ A study states what a draw costs (`price`), how many draws an agent can make a d
 known (`delay`). Plans are compared by `day_cost * days + sum price * draws`, which is the number of draws if a study
 states none of these settings.
 
-Time is a price too. For any *shares* `s >= 0` that add up to 1, the toll `day_cost * s_n / rate_n` on every draw of
+Time has a price too. For any *shares* `s >= 0` that add up to 1, the toll `day_cost * s_n / rate_n` on every draw of
 agent n turns time into prices, and the least cost at these prices is a lower bound on the cost of any plan
-(docs/planning.md). The solver updates shares and multipliers `lam` in the same step: the bound that shares and
-multipliers prove, `sum sqrt((c + toll) (A lam))`, is jointly concave in both.
+(docs/planning.md). The solver updates shares and multipliers `lam` in the same step: the bound that they prove,
+`sum sqrt((c + toll) (A lam))`, is jointly concave in shares and multipliers. Here `c` are the costs of draws, and `A`
+is the matrix of the programs (`parley.harmonic.solver`).
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Covariate:
         return float((self.largest if self.theta is None else np.abs(self.theta).max()) * far)
 
     def fixed(self, slopes: Slopes) -> tuple[FloatArray, FloatArray]:
-        """Theta and x0 of the next phase, `(..., agent)` each. Before any x is known: as stated, or 0 and NaN."""
+        """Theta and x0 of the next phase, `(..., agent)` each; before any x is known, 0 and NaN unless stated."""
         x0 = slopes.x0 if self.first_x0 is None else np.full(slopes.x0.shape, self.first_x0)
         if self.theta is not None:
             return np.broadcast_to(self.theta, x0.shape), x0
@@ -75,7 +75,7 @@ class Covariate:
         return np.where(np.isnan(x0), 0.0, learned), x0
 
     def reported(self, slopes: Slopes, pairs: Pairs, then: Slopes | None = None) -> tuple[Totals, Slopes]:
-        """The totals that sites report for a phase, `(..., arm, agent)`, and their updated slopes.
+        """The totals that sites report for a phase, `(..., arm, agent)`, and the sites' updated slopes.
 
         `then` holds the slopes from before the previous phase. They adjust the people who were assigned to this phase
         while the previous phase still waited for outcomes (`pairs.between`): theta must be fixed before any outcome of
@@ -102,7 +102,7 @@ def fixed_for(rule: Covariate, earlier: Sequence[Pairs]) -> tuple[float, float |
 
 
 def left_after(rule: Covariate, earlier: Sequence[Pairs], pairs: Pairs, theta: float) -> float | None:
-    """The scatter that one site expects in its next phase, relative to this phase's; None if theta is stated."""
+    """The scatter that one site expects in its next phase, relative to the scatter now; None if theta is stated."""
     if not rule.learns:
         return None
     following, _ = fixed_for(rule, [*earlier, pairs])
@@ -126,7 +126,7 @@ def checked_x(name: str, value: Any) -> float:
 class Pairs:
     """Sums of outcomes y and covariates x, `(..., arm, agent)`.
 
-    A scatter is a sum of products of deviations from the cell's own means, over the draws whose x is known.
+    A scatter is a sum of products of deviations from the means of the cell, over the draws whose x is known.
 
     >>> pairs = Pairs.of([[1.0, 2.0, 9.0]], [[10.0, 20.0, None]])
     >>> pairs.known.tolist(), pairs.xx.tolist(), pairs.xy.tolist(), pairs.yy.tolist()
@@ -143,7 +143,7 @@ class Pairs:
 
     @classmethod
     def of(cls, rewards: Sequence[Sequence[float]], xs: Sequence[Sequence[float | None]]) -> Pairs:
-        """`(arm,)`: the sums of one site's pairs, from rewards by arm and each person's x (None if unknown)."""
+        """`(arm,)`: the sums of one site's pairs, from each arm's rewards and each person's x (None if unknown)."""
         cells = [_cell(y, x) for y, x in zip(rewards, xs, strict=True)]
         counts, *scatters = (np.array(column) for column in zip(*cells, strict=True))
         x_sums, xx, xy, yy = scatters
@@ -169,7 +169,7 @@ class Pairs:
         return Totals(counts=counts, sums=sums, squares=np.square(sums) / np.maximum(counts, 1) + scatter)
 
     def left(self, theta: FloatArray, following: FloatArray) -> FloatArray:
-        """`(..., agent)`: the scatter under `following`, the next phase's theta, relative to that under `theta`.
+        """`(..., agent)`: the scatter under `following`, the next phase's theta, over the scatter under `theta`.
 
         Policies use this ratio to size the next phase. Without it, the second phase of a site that learns its slope
         would be sized for unadjusted outcomes. Draws without an x keep their scatter.
@@ -220,7 +220,7 @@ def _over_arms(values: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Slopes:
-    """`(..., agent)`: each site's statistics for its slope of y in x, from all phases so far, pooled within cells."""
+    """`(..., agent)`: each site's statistics for the slope of y on x: scatters within cells, summed over phases."""
 
     degrees: FloatArray  # degrees of freedom of the scatters
     xx: FloatArray  # pooled scatters, as in `Pairs`
@@ -278,7 +278,7 @@ class Slopes:
 
     @property
     def theta(self) -> FloatArray:
-        """`(..., agent)`: the least-squares slope, shrunk towards 0 by its standard error; 0 if data are too few.
+        """`(..., agent)`: the least-squares slope, shrunk towards 0 by its standard error; 0 if there are too few data.
 
         The factor max(0, 1 - error^2 / slope^2) is James-Stein shrinkage: a useless covariate costs next to nothing.
         """

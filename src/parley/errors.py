@@ -91,7 +91,7 @@ class ImpossibleReport(InvalidInput):
 
 
 class IllegalMove(ParleyError):
-    """An event that the study's stage does not allow. `reason` is a code, and `words` is the message for people."""
+    """An event that the study's stage does not allow. `reason` is a code, and `words` is the message to show."""
 
     def __init__(self, message: str, *, reason: str = "illegal-move", words: str = "") -> None:
         super().__init__(message)
@@ -111,7 +111,7 @@ class NotNow(ParleyError):
 
 
 class SimilarKey(NotNow):
-    """A new person's key resembles that of somebody already assigned (for example, only upper and lower case differ).
+    """A new person's key resembles the key of somebody already assigned, for example if they differ only in case.
 
     >>> print(SimilarKey("bx-001", "BX-001"))
     'bx-001' looks like 'BX-001', who was assigned here: use that key, or say that this is somebody else
@@ -227,7 +227,7 @@ class NoRoom(ParleyError):
 
 @contextmanager
 def needs(extra: str, what: str) -> Iterator[None]:
-    """Context for importing optional packages; if a package is missing, the error names the extra to install.
+    """Context manager for importing optional packages; if one is missing, the error names the extra to install.
 
     >>> with needs("server", "parley serve"):  # doctest: +ELLIPSIS
     ...     import no_such_package

@@ -50,7 +50,7 @@ class Estimate:
             object.__setattr__(self, name, self.possible(getattr(self, name)))
 
     def possible(self, values: FloatArray) -> FloatArray:
-        """Values clipped to the possible range, which privacy noise or an approximation can exceed."""
+        """Clip values to the possible range: privacy noise or an approximation can push them out of it."""
         return np.clip(values, self.least, self.most)
 
     def cells(self, quantile: float) -> list[list[dict[str, float | None]]]:
@@ -73,10 +73,10 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """Test of whether differences change from phase to phase (Cochran's Q), for the pair whose phases agree least.
+    """The result of a test of whether differences between arms change from phase to phase (Cochran's Q).
 
-    The test is a diagnostic: it uses the usual approximations and is not part of the guarantee. `p` is adjusted for the
-    number of pairs (Holm).
+    It names the pair of arms whose phases agree least. The test is a diagnostic: it uses the usual approximations and
+    is not part of the guarantee. `p` is adjusted for the number of pairs (Holm).
     """
 
     p: float
@@ -155,7 +155,7 @@ class Estimates:
 
     @once
     def change(self) -> Change | None:
-        """Test whether differences change from phase to phase in one study; None if no pair of arms has two phases."""
+        """Test whether differences change from phase to phase in one study; None if no pair was drawn in two phases."""
         if not self.agents:
             return None
         problem, found = self.problem, []
@@ -224,7 +224,7 @@ def joint_count(problem: Problem) -> int:
 
 
 def joint_line(problem: Problem) -> float:
-    """The threshold of a single interval: log(1 / share), where share is its part of delta."""
+    """The threshold of a single interval: log(1 / share), where share is the interval's part of delta."""
     return math.log(joint_count(problem)) - math.log(problem.delta)
 
 
@@ -237,7 +237,7 @@ def leading(problem: Problem, totals: Totals, among: BoolArray | None = None) ->
 def estimates(
     problem: Problem, phases: Sequence[Totals], leader: IntArray | None = None, some: slice = EVERY
 ) -> Estimates:
-    """Estimates from the totals of every phase's own draws, `(..., arm, agent)` each.
+    """Estimates from `phases`, the totals `(..., arm, agent)` of each phase alone.
 
     Unless given, the leader is the arm with the best estimate. `some` selects the agents to estimate for; it does not
     change their intervals.
@@ -280,8 +280,8 @@ def _in_parts(
 ) -> Interval:
     """Compute intervals for a few agents at a time.
 
-    Computing them all at once would take 100 MB in a large study, and every interval would iterate as often as the
-    slowest one.
+    Computing them all at once would take 100 MB in a large study, and every interval would need as many iterations as
+    the slowest one.
     """
     *others, agents = summary.contrast.shape
     width = max(1, PART // math.prod(others))

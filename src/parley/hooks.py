@@ -2,7 +2,7 @@
 
 An edge is a subclass of `Edge` and overrides the hooks that it needs; the docstring of each hook is its contract. The
 rest of Parley calls hooks and never names an edge, so deleting an edge means deleting its folder. Parley's own edges
-are the folders of `parley/edges`, each with an instance called `edge`. Other packages offer theirs as entry points:
+are the folders of `parley/edges`, each with an instance called `edge`. Other packages offer edges as entry points:
 
     [project.entry-points."parley.edges"]
     bells = "your_package:edge"
@@ -94,7 +94,7 @@ class Edge:
         return False
 
     def judge_of_stamps(self, options: Mapping[str, Any]) -> Callable[[Stamp], datetime] | None:
-        """A function by which `parley verify` checks a time stamp in the log and reads its time; None for no check.
+        """A function with which `parley verify` checks a time stamp in the log and reads its time; None for no check.
 
         The function raises `BrokenChain` for a stamp that the trusted authority did not sign. Without this check a time
         stamp proves nothing, since an administrator can add any stamp to a log. `parley verify` itself checks that
@@ -110,7 +110,7 @@ class Edge:
         """The edge's own tables, with their migrations; `parley admin init` creates and upgrades them.
 
         They may refer to the coordinator's tables, never the other way round. If the edge is removed, its tables stay
-        in the database unread. A backup contains only the tables named here.
+        in the database but are no longer read. A backup contains only the tables named here.
         """
         return None
 
@@ -121,7 +121,7 @@ class Edge:
     def service(self, context: Context) -> Service | None:
         """The edge's part of one running coordinator: its state, its background work, and its actions after a commit.
 
-        The hook is called once per coordinator, before it starts. Handlers get the service by
+        The hook is called once per coordinator, before it starts. Handlers get the service with
         `call.context.service(ITS_CLASS)`.
         """
         return None
@@ -138,7 +138,7 @@ class Edge:
         return ()
 
     def engines(self) -> Mapping[str, Callable[[Engine, ExitStack], Crew]]:
-        """Engines of sweeps by name, each a function that opens a `Crew` and registers its clean-up on the stack.
+        """Sweep engines by name. Each is a function that opens a `Crew` and registers its clean-up on the stack.
 
         Results must not depend on the engine, so each cell of a sweep carries everything that it needs.
         """
@@ -162,7 +162,7 @@ def edges() -> tuple[Edge, ...]:
 
 
 def commands_of_edges(group: str = "") -> dict[str, Command]:
-    """The commands that edges add to `parley`, or to one of its groups such as `admin`, by name."""
+    """The commands, by name, that edges add to `parley` or to one of its groups (such as `admin`)."""
     found = {}
     for edge in edges():
         for command in edge.commands:

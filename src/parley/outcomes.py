@@ -1,7 +1,8 @@
-"""Outcomes observed beside the primary one: guardrails, which stop a harmful arm, and secondary outcomes.
+"""Outcomes observed in addition to the primary one: guardrails, which stop a harmful arm, and secondary outcomes.
 
 `[noise]` describes the primary outcome, which alone decides the answer. Each entry of `[[outcomes]]` describes another
-outcome, with the same keys for its reward model, its own error probability and a role. docs/outcomes.md explains them.
+outcome: its role, its reward model (with the keys of `[noise]`) and, if it is a guardrail, its error probability.
+docs/outcomes.md explains them.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ OWN_KEYS: dict[str, Key] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """An outcome that is observed with every draw, beside the primary one.
+    """An outcome that is observed with every draw, in addition to the primary outcome.
 
     >>> from parley.rewards import Binary
     >>> bleeding = Outcome(name="bleeding", noise=Binary(), better="lower", role="guardrail", margin=0.02, delta=0.05)
@@ -172,7 +173,7 @@ class Outcome:
 
     @property
     def expected_noise(self) -> RewardModel:
-        """The reward model with an expected mean: as stated, or else as the guardrail's margin or limit suggests.
+        """The reward model with an expected mean: as stated, or else one that the guardrail's margin or limit suggests.
 
         >>> from parley.rewards import Binary
         >>> guardrail = {"role": "guardrail", "better": "lower", "margin": 0.02, "delta": 0.05}

@@ -53,7 +53,7 @@ class Problem(Tabular, StudySettings):
     >>> problem
     <Problem: 3 arms, 2 agents, delta = 0.1, top 1, gaussian rewards>
 
-    As a data frame, a problem is the table of its weights, with a row for every pair of agent and mix.
+    As a data frame, a problem is the table of its weights, with a row for every agent and every mix.
     """
 
     arms: tuple[str, ...]  # may be given as a number of arms, or any sequence of names
@@ -116,14 +116,14 @@ class Problem(Tabular, StudySettings):
             object.__setattr__(self, "outcome_words", checked_words("sites.words", self.outcome_words, stated))
         rule = self._covariate_rule(stated)
         object.__setattr__(self, "adjustment", rule)
-        # Sites report adjusted outcomes, so privacy noise is added to these, and their range determines its size.
+        # Sites report adjusted outcomes. So privacy noise is added to these, and is scaled to their range.
         adjusted = stated if rule is None else self._adjusted(stated, rule)
         object.__setattr__(self, "noise", adjusted.private(each))
 
     def _covariate_rule(self, outcomes: RewardModel) -> Covariate | None:
-        """The rule by which sites adjust outcomes for the covariate, or None.
+        """The rule by which sites adjust outcomes for the covariate; None without a covariate.
 
-        Raise if the rule does not suit the outcomes.
+        Raises if the rule does not suit the outcomes.
         """
         if self.covariate is None:
             return None
@@ -269,7 +269,7 @@ class Problem(Tabular, StudySettings):
     def from_sites(self) -> IntArray:
         """`(agent,)`: every agent's index among the sites, to turn values per site into values per agent.
 
-        A question has no index among the sites and gets that of the first site; its values are never used.
+        An agent that only asks is not a site. It gets the index of the first site, and its values are never used.
         """
         return np.where(self.draws, np.cumsum(self.draws) - 1, 0)
 
@@ -305,7 +305,7 @@ class Problem(Tabular, StudySettings):
 
     @once
     def squared_weights(self) -> FloatArray:
-        """`weights**2`, `(agent n, agent m)`: turns the variances of local means into those of mixed means."""
+        """`weights**2`, `(agent n, agent m)`: turns variances of local means into variances of mixed means."""
         return np.square(self.weights)
 
     @once
@@ -364,9 +364,9 @@ class Problem(Tabular, StudySettings):
     ) -> FloatArray:
         """`(..., arm, agent)`: variances of mixed means after `counts` draws; huge where a weighted cell has no draws.
 
-        `variances` are those of single rewards, one number or `(..., arm, agent)`; by default, the reward model's.
-        If reports are private, noise was added in each of the `releases` of a cell's sum. With other `weights
-        (agent, mix)` the result is `(..., arm, mix)`.
+        `variances` are the variances of single rewards, one number or `(..., arm, agent)`; the default is the reward
+        model's variance. If reports are private, noise was added to each of the `releases` of a cell's sum. With other
+        `weights (agent, mix)` the result is `(..., arm, mix)`.
 
         >>> problem = Problem(arms=2, weights=[[0.8, 0.3], [0.2, 0.7]])
         >>> problem.mixed_variances(np.array([[10, 10], [10, 40]])).round(4).tolist()
@@ -390,7 +390,7 @@ class Problem(Tabular, StudySettings):
     def of_outcome(self, outcome: Outcome, delta: float | None = None) -> Problem:
         """The problem of another outcome of the same draws, with that outcome's reward model and error probability.
 
-        Covariate and tolerance are dropped, since they concern only the primary outcome.
+        The covariate and the tolerance are dropped, since they concern only the primary outcome.
         """
         unadjusted = {row.name: row.default_value for row in SETTINGS.values() if row.section == "covariate"}
         own = {"noise": outcome.noise, "delta": self.delta if delta is None else delta, "tolerance": 0.0}
@@ -414,7 +414,7 @@ class Problem(Tabular, StudySettings):
 
 
 def share_without(arms: int, withdrawn: int) -> float:
-    """The share of delta after some arms were withdrawn; the shares of all possible sets of arms sum to at most 1/2.
+    """The share of delta after some arms were withdrawn; the shares of all sets of withdrawn arms sum to at most 1/2.
 
     The other half is for the same sets of arms with other weights (`parley.protocol.lost_sites`).
 
@@ -543,7 +543,7 @@ class Instance(Tabular):
         return Picture(shape="heat map", values="mixed_mean", rows="arm", across="agent")
 
     def columns(self) -> Columns:
-        """The table of local means, mixed means and gaps, and of which arms are best for each agent."""
+        """The table of local means, mixed means and gaps; `best` marks the best arms of each agent."""
         values = {"mean": self.means, "mixed_mean": self.mixed_means, "gap": self.gaps, "best": self.best}
         return cells(self.problem.arms, self.problem.agents, **values)
 
@@ -576,7 +576,7 @@ class Instance(Tabular):
         return np.asarray(self._unexplained(self.problem.noise.true_variances(self.means, self.scale)))
 
     def question(self, problem: Problem, phase: int) -> Problem:
-        """The given problem as it is after a phase, with the arms opened and withdrawn until then."""
+        """The given problem as it is after a phase, with the arms that were opened and withdrawn by then."""
         acts = (self.opens, self.withdraws)
         opened, withdrawn = ([arm for arm, when in some.items() if when <= phase] for some in acts)
         return problem.with_arms(opened, withdrawn) if opened or withdrawn else problem

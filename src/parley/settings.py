@@ -81,7 +81,7 @@ class Key:
 
     @property
     def allowed(self) -> str:
-        """The accepted types, in words for people."""
+        """The accepted types, in plain words."""
         return " or ".join(words for words, _ in self._types)
 
     @property

@@ -408,10 +408,10 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
 
 
 def paper_means(problem: Problem, *, seed: int = 0, min_gap: float = 0.05) -> FloatArray:
-    """The paper's recipe (Appendix E): Gaussian means over their Frobenius norm, drawn until no gap is below `min_gap`.
+    """The paper's recipe (Appendix E): Gaussian means divided by their Frobenius norm.
 
-    NumPy's legacy generator is used, so seed 0 with 6 arms and 3 agents gives exactly the instance of the paper's
-    tables.
+    They are drawn again until no gap is below `min_gap`. NumPy's legacy generator is used, so seed 0 with 6 arms and 3
+    agents gives exactly the instance of the paper's tables.
     """
     above_zero("truth.min_gap", min_gap)
     generator = np.random.RandomState(whole("truth.seed", seed, 0, LARGEST_SEED))
@@ -569,7 +569,7 @@ def _drift(section: Mapping[str, Any]) -> Drift | None:
 
 
 def _step(key: str, value: Any) -> float:
-    """Read a number that says how far something drifts; its absolute value has the same limit as that of a mean."""
+    """Read a number that says how far something drifts; its absolute value has the same limit as a mean."""
     step = number(key, value)
     if not abs(step) <= LARGEST_SCALE:
         raise InvalidInput(key, found=step, allowed=f"numbers up to {LARGEST_SCALE:g}")

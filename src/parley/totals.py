@@ -24,9 +24,9 @@ class Totals:
     """Counts, sums and sums of squares of rewards: `(..., arm, agent)` in a study, `(arm,)` in one agent's report.
 
     `squares` is None if the reward model does not need them. `left` is the scatter that sites expect in their next
-    phase, relative to this one, for later plans and stakes; None if sites do not state it, and in a sum. `between`
-    holds the totals of people who were assigned before the phase began but count in it (docs/changes.md): a separate
-    stratum, in which arms are compared only with each other.
+    phase, relative to the scatter in this phase; later plans and stakes use it. It is None if sites do not state it,
+    and in sums of totals. `between` holds the totals of people who were assigned before the phase began but count in
+    it (docs/changes.md): a separate stratum, in which arms are compared only with each other.
 
     >>> one, two = Totals.of([[1.0, 2.0], []]), Totals.of([[3.0], [5.0]])
     >>> both = one + two
@@ -186,7 +186,7 @@ class Totals:
         """Upper bound on the rounding error of `scatter`. If rewards hardly vary, it may be as large as `scatter`.
 
         The squares have a relative error of at most `loss / 2`. The sum has an error of at most `loss / 2` times sum
-        |x|, so the squared sum over n has an error of at most `loss` times the squares (Cauchy-Schwarz).
+        |x|, so the squared sum divided by n has an error of at most `loss` times the squares (Cauchy-Schwarz).
         """
         return np.asarray(2 * self.loss * self.require_squares())
 

@@ -45,7 +45,7 @@ def step_columns(problem: Problem) -> IntArray:
 def halfway(problem: Problem) -> list[IntArray]:
     """Agents that ask each finer question and its two neighbours: `(finer question, 3)` per level, coarsest first.
 
-    After a study was re-weighed, the weights of a question may no longer lie between those of its neighbours. Then its
+    After a study was re-weighed, a question's weights may no longer lie between its neighbours' weights. Then its
     answer does not follow from its neighbours' answers, and the question is omitted.
     """
     columns, weights, levels = step_columns(problem), problem.weights.T, list[IntArray]()
@@ -66,7 +66,10 @@ def _on_segment(point: FloatArray, start: FloatArray, end: FloatArray) -> bool:
 
 
 def stated_alone(problem: Problem) -> Problem:
-    """The problem at its middle step: all questions of a site become copies of the site's own, which cost nothing."""
+    """The problem at its middle step.
+
+    All questions of a site become copies of its question at that step. Copies cost nothing.
+    """
     weights, columns = problem.weights.copy(), step_columns(problem)
     for places in columns:
         weights[:, places] = weights[:, places[stated_step(columns.shape[1], problem.weight_refine), None]]
@@ -75,7 +78,7 @@ def stated_alone(problem: Problem) -> Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """A range of neighbouring steps with the same answer, which holds for all weights from the first to the last."""
+    """A range of neighbouring steps with the same answer, which holds for all weights from `first` to `last`."""
 
     first: int
     last: int

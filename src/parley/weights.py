@@ -310,7 +310,7 @@ def features(vectors: ArrayLike, *, kernel: str = "rbf", bandwidth: float = 1.0)
 
 
 def population(shares: ArrayLike) -> FloatArray:
-    """Weights by share: all agents ask for the arm that is best for the population, so all columns are its shares.
+    """Weights by share: all agents ask for the arm that is best for the population, so every column holds the shares.
 
     >>> population([3, 1]).tolist()
     [[0.75, 0.75], [0.25, 0.25]]

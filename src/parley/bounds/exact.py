@@ -1,10 +1,11 @@
 """Exact lower bounds, with a certificate, for rewards whose mean determines their distribution (docs/rewards.md).
 
-Draws x resolve a contrast at the rate g(x) = inf sum_i x_i kl(mu_i, lambda_i) over the means lambda that close its gap,
-sum_i a_i lambda_i <= floor. The cheapest x that resolves all contrasts solves a linear program whose constraints are
-cuts; new cuts are made at a point between the program's solution and the best feasible point. For a multiplier kappa
-each lambda_i minimises kl(mu_i, lambda_i) + kappa a_i / x_i lambda_i (`parley.rewards.divergences`). The dual value sum
-x kl + kappa (sum a lambda - floor) never exceeds g, so an allocation divided by this value is feasible.
+A contrast has coefficients a_i of the cells' means, whose true values are mu_i. Means lambda close its gap if
+sum_i a_i lambda_i <= floor. Draws x resolve the contrast at the rate g(x) = inf sum_i x_i kl(mu_i, lambda_i) over all
+means lambda that close its gap. The cheapest x that resolves all contrasts solves a linear program whose constraints
+are cuts; new cuts are made at a point between the program's solution and the best feasible point. For a multiplier
+kappa each lambda_i minimises kl(mu_i, lambda_i) + (kappa a_i / x_i) lambda_i (`parley.rewards.divergences`). The dual
+value sum x kl + kappa (sum a lambda - floor) never exceeds g, so an allocation divided by this value is feasible.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 """The bounds of the paper: lower bounds, each a harmonic program, and the guarantee of W-CPE.
 
 For Gaussian rewards no delta-correct algorithm can expect to draw fewer than `bai * log(1 / (2.4 delta))` samples
-(Theorem 1; Theorem 4 for the top N), and no uniformly efficient one has a regret below `regret * log(T)` (Theorem 3).
+(Theorem 1; Theorem 4 for the top N), and no uniformly efficient policy has a regret below `regret * log(T)` by the
+horizon T (Theorem 3).
 The relaxed values need no knowledge of the best arms. docs/experiments.md lists the errata of the paper.
 """
 
@@ -76,7 +77,7 @@ class Bound(Tabular):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Bounds(Tabular):
-    """The four lower bounds of one instance; those on regret are None if two arms tie for an agent's best.
+    """The four lower bounds of one instance; the bounds on regret are None if two arms tie as an agent's best arm.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -205,7 +206,8 @@ def regret_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 class RegretUntil:
     """The regret until a horizon for agents that know the gaps and explore everything, nothing, or only what pays.
 
-    Asymptotically no regret below C* log T is possible, but a short horizon can end before all exploration pays.
+    Asymptotically, no regret below C* log T is possible for a horizon T. But a short horizon can end before all
+    exploration pays.
 
     >>> problem = Problem(arms=2, weights=[[0.0, 0.5], [1.0, 0.5]])
     >>> tie = Instance(problem=problem, means=[[2.0, 0.0], [0.0, 0.0]])  # of the first agent's arms
@@ -222,7 +224,7 @@ class RegretUntil:
 
     @classmethod
     def of(cls, instance: Instance, horizon: int, *, accuracy: float = 1e-6) -> RegretUntil:
-        """Greedily stop exploring the arm closest to an agent's best while that saves regret; keep the best result."""
+        """Greedily stop exploring the arm closest to an agent's best arm while that saves regret; keep the best."""
         single = best_arm_only(instance, strict=False)
         losses = single.mixed_means.max(axis=0) - single.mixed_means
         common, own = _common(single.variances)
@@ -329,10 +331,11 @@ class Guarantee:
 
     @classmethod
     def of(cls, instance: Instance, bound: Bound | None = None) -> Guarantee:
-        """The guarantee for one instance; `bound` is its T*, if known. Proxy gaps start at `largest_gap`, not at 1.
+        """The guarantee for one instance; `bound` is the instance's T*, if known.
 
-        T* is computed for Gaussian rewards with the scale that W-CPE's intervals use: half the range for bounded and
-        0/1 rewards, whatever their variance. An unknown scale and a covariate are refused, as W-CPE refuses them.
+        Proxy gaps start at `largest_gap`, not at 1. T* is computed for Gaussian rewards with the scale that W-CPE's
+        intervals use: half the range for bounded and 0/1 rewards, whatever their variance. An unknown scale and a
+        covariate are refused, as W-CPE refuses them.
         """
         problem = instance.problem
         problem.refuse("the guarantee of W-CPE", frozenset(SETTINGS) - {"covariate"})
@@ -366,7 +369,10 @@ class Guarantee:
 
 
 def _as_intervals_suppose(instance: Instance) -> Instance:
-    """The instance with Gaussian rewards of the scale that W-CPE's intervals assume; itself if it has such rewards."""
+    """The instance with Gaussian rewards of the scale that W-CPE's intervals assume.
+
+    It is returned unchanged if it already has such rewards.
+    """
     model = instance.problem.noise
     if model.divergence is None and np.all(model.bound_variances(instance.means, instance.scale) == model.variance):
         return instance
@@ -378,7 +384,8 @@ def _as_intervals_suppose(instance: Instance) -> Instance:
 def mixture_constant(delta: float, arms: int, agents: int) -> float:
     """g_M(delta / (K M)) of Lemma 2: `M * C(log(K M / delta) / M)`, where C is a minimum over lambda in (1/2, 1).
 
-    Any lambda gives a valid (larger) threshold, so a numerical minimum errs on the safe side.
+    K is the number of arms, and M the number of agents. Any lambda gives a valid (larger) threshold, so a numerical
+    minimum errs on the safe side.
     """
     from scipy.optimize import minimize_scalar  # imported here because it is slow to import and rarely needed
 

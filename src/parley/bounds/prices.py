@@ -1,4 +1,4 @@
-"""The least money and the fewest days that a study must expect, by the constraints of Theorem 1 (docs/planning.md).
+"""The least money and the fewest days that a study must expect, from the constraints of Theorem 1 (docs/planning.md).
 
 Whatever draws cost, the expected draws of a delta-correct algorithm satisfy these constraints times log(1 / (2.4
 delta)). So the cheapest allocation bounds the expected cost. A study takes at least as long as its slowest agent needs,
@@ -41,7 +41,8 @@ def time_and_money(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 def regret_and_money(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """C* with prices added to gaps: a draw costs its gap and its price, unless the arm is the agent's own best.
 
-    The value times log(T) bounds the regret of a uniformly efficient policy plus the price of its draws of other arms.
+    For a horizon T, the value times log(T) bounds the regret of a uniformly efficient policy plus the price of its
+    draws of other arms.
     """
     single = best_arm_only(instance)
     return arm_by_arm(single, np.where(single.best, np.inf, single.gaps + single.problem.price), accuracy)

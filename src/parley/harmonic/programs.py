@@ -27,8 +27,8 @@ class Programs(ABC):
 
     Only `squared_weights`, which all programs share, has no such axis.
 
-    Rows are scaled so that b = 1. A variable with infinite cost is omitted from the sums (the regret bound C* drops
-    agents that already play the arm).
+    `parley.harmonic.solver` defines A, b and lam; rows are scaled so that b = 1. A variable with infinite cost is
+    omitted from the sums (the regret bound C* drops agents that already play the arm).
     """
 
     squared_weights: FloatArray
@@ -46,7 +46,7 @@ class Programs(ABC):
         variances: FloatArray | None,
         **more: Any,
     ) -> Self:
-        """Check the arguments and build programs; `shape` is that of the variables, and costs are 1 unless given."""
+        """Check the arguments and build programs; `shape` is the variables' shape, and costs are 1 unless given."""
         costs = np.ones(shape) if costs is None else costs
         if not (np.isfinite(squared_weights) & (squared_weights >= 0)).all():
             raise InvalidInput("squared_weights", found=squared_weights.min(), allowed="finite numbers of at least 0")
@@ -175,7 +175,7 @@ class ContrastPrograms(Programs):
         costs: FloatArray | None = None,
         variances: FloatArray | None = None,
     ) -> ContrastPrograms:
-        """Programs that hold all arms, each on its own as in `ArmPrograms`, so that a pace can couple the arms.
+        """Programs that hold all arms, each arm on its own as in `ArmPrograms`, so that a pace can couple the arms.
 
         `bounds` are `(programs, arm, agent)`. An arm is its own opponent here and counts twice, so its bound is
         doubled.

@@ -9,10 +9,10 @@ whatever method found it, and every returned allocation is feasible.
 **Method.** Scale rows so that b = 1 and keep `sum lam = 1`. Put `x = sqrt(A lam / c)`, `F = sum c x`, `r = A^T (1/x)`:
 at the optimum `r_j = F` wherever `lam_j > 0`, and `F^2` is the certificate. The classical multiplicative step is `lam_j
 *= r_j / F` (as in optimal experimental design); here every row has its own exponent, which `Multipliers` adapts.
-`benchmarks/solver.py` compares the number of steps with that of a fixed exponent. The rare small program that is
-unsolved after `POLISH_AFTER` steps gets one round of Newton's method (`newton_polish`). No convergence proof is claimed
-or needed: the certificate is checked, not assumed, and a program that misses the accuracy raises `NotConverged`.
-`parley.costs` explains how time enters the objective (`pace`).
+`benchmarks/solver.py` compares the number of steps with the number that a fixed exponent needs. The rare small program
+that is unsolved after `POLISH_AFTER` steps gets one round of Newton's method (`newton_polish`). No convergence proof is
+claimed or needed: the certificate is checked, not assumed, and a program that misses the accuracy raises
+`NotConverged`. `parley.costs` explains how time enters the objective (`pace`).
 
 Each step costs two products with A, which are products of an `(arm, agent)` array with `weights**2`.
 """
@@ -42,7 +42,7 @@ FLOOR = 1e-100  # a multiplier never reaches 0: it could not grow again
 
 
 class Status(Enum):
-    """How a call of `solve` ended. The value is the message for people.
+    """How a call of `solve` ended. The value is the message that users see.
 
     >>> Status.SOLVED.value
     'solved to the requested accuracy'
@@ -327,7 +327,7 @@ def _costs(part: Programs, touched: BoolArray) -> FloatArray:
 
 
 def _warm(start: Solution | None, part: Programs, live: IntArray, wanted: FloatArray) -> FloatArray:
-    """Initial multipliers (b = 1): all equal, or from the solution of a similar batch."""
+    """Initial multipliers for b = 1: all equal, or from the solution of a similar batch."""
     if start is None:
         return wanted
     warm = np.divide(start.dual[live], part.inverse, out=np.zeros_like(wanted), where=part.inverse > 0)
@@ -335,7 +335,7 @@ def _warm(start: Solution | None, part: Programs, live: IntArray, wanted: FloatA
 
 
 def _polished(part: Programs, best: _Best, live: IntArray, touched: BoolArray, wanted: FloatArray) -> FloatArray:
-    """Multipliers (b = 1) from Newton's method at the best point so far, one program at a time."""
+    """Multipliers for b = 1 from Newton's method at the best point so far, one program at a time."""
     lam = np.zeros_like(wanted)
     for i, program in enumerate(live):
         one = part.take(np.array([i]))

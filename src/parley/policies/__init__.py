@@ -106,7 +106,7 @@ def make_policy(
 ) -> Policy:
     """Make a policy by its registered name, with its options; only oracles get the instance.
 
-    Raises if the problem has settings that the policy does not support, or if an option is unknown or of another type.
+    Raises if the policy does not support a setting of the problem, or if an option is unknown or of the wrong type.
 
     >>> problem = Problem(arms=3, weights=[[0.8, 0.3], [0.2, 0.7]])
     >>> make_policy("evidence", problem, {"rounds": 4}).guarantee

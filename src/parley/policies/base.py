@@ -105,7 +105,7 @@ class State:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Explanation:
-    """The evidence for and against every arm, for people to read; no decision depends on it."""
+    """The evidence for and against every arm, for display only: no decision depends on it."""
 
     mixed_means: FloatArray  # (..., arm, agent)
     score: FloatArray  # (..., arm, agent): the evidence against the arm, which is ruled out at `line`
@@ -115,13 +115,13 @@ class Explanation:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(ABC):
-    """Base class of policies: a problem and an algorithm's options.
+    """Base class of policies: a problem, and the options of an algorithm.
 
     Subclasses define which draws are `wanted` in a phase, and what to `decide` after it.
 
     Every policy guarantees: quotas are never negative, are 0 for finished replications, and are never strictly between
     0 and the problem's `minimum_cell`; replications of a batch do not influence each other; an agent whose rewards have
-    no weight draws each arm at most once (unless agents play), and an agent that only asks draws nothing.
+    no weight draws each arm at most once (unless the study has a horizon), and an agent that only asks draws nothing.
 
     >>> import parley
     >>> policy = parley.make_policy("uniform", parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]]))
@@ -252,7 +252,7 @@ class Policy(ABC):
 
         `between (..., arm, agent)` are people who were assigned before the phase but count in it. All callers plan
         through this method, which alone enforces the minimum and the budget. Counts are fixed before the phase's
-        rewards are seen; the docstring of each `wanted` says why its guarantee holds for these counts.
+        rewards are seen; each policy's docstring of `wanted` says why the guarantee holds for these counts.
         """
         least = self.problem.minimum_cell
         quotas = raise_cells(self.wanted(state), least)
@@ -432,9 +432,9 @@ class Policy(ABC):
         )
 
     def set_aside(self, state: State, case: Explanation) -> BoolArray:
-        """`(..., arm, agent)`: arms dropped, but not proven worse, by an answer within the tolerance.
+        """`(..., arm, agent)`: arms that an answer within the tolerance dropped although they were not proven worse.
 
-        Such an answer drops all other arms in one phase. The arms whose score was below the line were set aside.
+        Such an answer drops all other arms in one phase. Dropped arms whose score was below the line were set aside.
         """
         if state.accepted is None:
             return np.zeros(state.active.shape, dtype=np.bool_)
@@ -474,7 +474,7 @@ class Policy(ABC):
     def _with_halfway(self, state: State, live: BoolArray) -> State:
         """Give a finer question the answer of its two neighbours if these agree.
 
-        The weights of a finer question lie halfway between those of its neighbours, and an answer that is right at both
+        The weights of a finer question lie halfway between its neighbours' weights, and an answer that is right at both
         neighbours is right between them. So a finer question needs data of its own only if its neighbours differ.
         """
         assert state.accepted is not None

@@ -1,4 +1,4 @@
-"""People who arrive while a phase waits for outcomes: sites assign them to the next phase, by the current plan.
+"""People who arrive while a phase waits for outcomes: sites assign them to the next phase, as the current plan says.
 
 docs/changes.md has the proof that these people may be counted, and how many draws they save.
 """

@@ -1,7 +1,7 @@
 """Guardrails: evidence that an arm harms more than is allowed, and evidence that it does not.
 
-Let h be the harm of arm k in agent m's mix beyond what the guardrail allows: the harm of the arm minus that of the
-control minus the margin, or the harm of the arm minus the limit. Every pair of arm and agent has two wealths, which
+Let h be the harm of arm k in agent m's mix beyond what the guardrail allows: the arm's harm minus the control's harm
+minus the margin, or the arm's harm minus the limit. Every pair of arm and agent has two wealths, which
 grow or shrink with each phase's draws by the payoffs of the outcome's reward model: the *alarm* bets against "h <= 0",
 and the *clearing* against "h > 0". Under its null, each wealth is a nonnegative supermartingale that starts at 1, so
 the probability that it ever reaches c is at most 1 / c (Ville).
@@ -321,7 +321,7 @@ class Guardrail:
         return Totals(counts=counts, sums=sums, squares=squares)
 
     def _harm(self, pairs: _Pairs, mixed: FloatArray) -> FloatArray:
-        """`(..., arm, agent)`: the harm in mixed means, minus that of the control if arms are compared with it."""
+        """`(..., arm, agent)`: the harm in mixed means, minus the control's harm if there is a margin."""
         against = mixed[..., pairs.other, None, :] if pairs.control else 0.0
         return np.asarray(self.outcome.sign * (mixed - against))
 

@@ -37,7 +37,7 @@ SIZES = {
 
 
 def require_truth(problem: Problem, instance: Instance) -> None:
-    """Raise unless an oracle can use this instance as the truth: with the problem's shape and no ties at the top."""
+    """Raise unless an oracle can use this instance as the truth: with the problem's shape and no top-N tie."""
     if instance.problem.shape != problem.shape:
         raise InvalidInput("instance", found=instance.problem.shape, allowed=str(problem.shape))
     instance.require_distinct()
@@ -47,7 +47,8 @@ def require_truth(problem: Problem, instance: Instance) -> None:
 class Oracle(Elimination):
     """The policy that knows the true gaps.
 
-    `size`: "guaranteed" draws enough to err with probability at most delta; "paper" only the paper's lower bound.
+    `size`: "guaranteed" draws enough to err with probability at most delta; "paper" draws only as many as the paper's
+    lower bound.
     """
 
     name: ClassVar[str] = "oracle"
@@ -83,7 +84,7 @@ class Oracle(Elimination):
         return counts if self.problem.rate is None else np.where(self.problem.rate > 0, counts, 0)
 
     def _information(self) -> float:
-        """The factor on T*'s allocation, which by itself gives every contrast a variance of at most gap^2 / 2."""
+        """The factor on the allocation of T*, which by itself gives every contrast a variance of at most gap^2 / 2."""
         problem = self.problem
         if self.size == "paper":
             return max(math.log(1 / (2.4 * problem.delta)), 0.0)

@@ -1,6 +1,7 @@
 """PF-UCB-BAI (Algorithm 3 of the paper): the baseline for personalized weights, with phases of fixed length.
 
-Phases are counted from 1, so that `log r` is defined; `F(r)` sums `f(1..r)` with `f(p) = 2^p log(1 / delta)`.
+Phases r are counted from 1, so that `log r` is defined. Phase p has the effort `f(p) = 2^p log(1 / delta)`, and `F(r)`
+is the sum of `f(1)` to `f(r)`.
 """
 
 import math
@@ -17,7 +18,7 @@ from parley.system.once import once
 
 
 def personalization(problem: Problem, policy: str) -> float:
-    """The alpha of weights `alpha * identity + (1 - alpha) / M`; raises for other weights, naming the policy.
+    """The alpha of M agents' weights `alpha * identity + (1 - alpha) / M`; raises for others, naming the policy.
 
     >>> personalization(Problem(arms=2, weights=[[0.75, 0.25], [0.25, 0.75]]), "pf-ucb")
     0.5
@@ -107,7 +108,10 @@ class PfUcbBai(Elimination):
 
 
 def pf_ucb_radius(problem: Problem, effort: FloatArray, phase: IntArray) -> FloatArray:
-    """B_r of PF-UCB-BAI (Appendix E), beta = 2: `sqrt(2 log(K M zeta(2) r^2 / delta) / (M F(r)))`, phases from 1."""
+    """B_r of PF-UCB-BAI (Appendix E) with beta = 2, for K arms, M agents and phases r counted from 1.
+
+    It is `sqrt(2 log(K M zeta(2) r^2 / delta) / (M F(r)))`, times the scale of rewards.
+    """
     arms, agents = problem.shape
     logs = np.log(arms * agents * zeta(2) * np.square(phase.astype(np.float64)) / problem.delta)
     return np.asarray(problem.noise.largest_scale * np.sqrt(2 * logs / (agents * effort)))

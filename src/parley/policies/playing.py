@@ -20,7 +20,7 @@ FIRST_OPEN, OPEN_GROWTH = 200, 10  # draws per arm in the first open horizon, an
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Standing:
-    """The regret so far and the arms that are played, for people to read; no decision depends on them."""
+    """The regret so far and the arms that are played, for display only: no decision depends on them."""
 
     regret: FloatArray  # (..., agent): estimated regret of all draws so far
     error: FloatArray  # (...): standard error of the regret of all agents together
@@ -103,7 +103,7 @@ class Playing(Elimination):
 
     @abstractmethod
     def explored(self, state: State) -> tuple[IntArray, IntArray]:
-        """The draws to explore, `(..., arm, agent)`, and the length of the phase, `(...)`, the same for every agent."""
+        """The draws that explore, `(..., arm, agent)`, and the length of the phase for every agent, `(...)`."""
 
     def ended(self, state: State) -> BoolArray:
         """Whether every agent has reached the horizon; with an open horizon, an administrator ends the study."""

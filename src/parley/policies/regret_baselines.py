@@ -1,9 +1,9 @@
 """PF-UCB and its enhanced form (Shi, Shen, Yang, AISTATS 2021): the published baseline for personalized weights.
 
-Phase p has the effort f(p) = 2^p log T. Every agent draws each arm that is still a candidate of any agent (1 - alpha)
-f(p) times, and its own candidates M alpha f(p) times more; agents that finish exploring earlier play their leader. An
-arm is ruled out when its estimate is two radii below the best. Draws made while playing count as data here: the radius
-needs at least the draws of the effort, and stays valid with more.
+With a horizon T and M agents, phase p has the effort f(p) = 2^p log T. Every agent draws each arm that is still a
+candidate of any agent (1 - alpha) f(p) times, and each of its own candidates M alpha f(p) times more. Agents that
+finish exploring earlier play their leader. An arm is ruled out when its estimate is two radii below the best. Draws
+made while playing count as data here: the radius needs at least the draws of the effort, and stays valid with more.
 """
 
 import math
@@ -117,7 +117,10 @@ class PfUcbEnhanced(PfUcb):
 
 @dataclass(frozen=True, kw_only=True)
 class ExploreThenCommit(Playing, EvidenceRacing):
-    """Evidence racing at delta = 1 / T, with the options of `evidence`. Agents with time left play their leader."""
+    """Evidence racing at delta = 1 / T, for a horizon T, with the options of `evidence`.
+
+    Agents with time left play their leader.
+    """
 
     name: ClassVar[str] = "explore-then-commit"
     proven: ClassVar[bool] = True
@@ -131,7 +134,7 @@ class ExploreThenCommit(Playing, EvidenceRacing):
 
     @property
     def line(self) -> float:
-        """The line of `evidence` at delta = 1 / T, which is log(M T)."""
+        """The line of `evidence` at delta = 1 / T: log(M T), for M agents and a horizon T."""
         assert isinstance(self.problem.horizon, int)
         return math.log(self.problem.agent_count * max(self.problem.horizon, 2))
 

@@ -3,8 +3,9 @@
 Every phase halves the *proxy gap* of the remaining arms, asks the oracle for the cheapest allocation that makes every
 confidence interval as narrow as its proxy gap, and draws until counts just reach this allocation.
 
-The paper's beta sets the width of intervals: `radius = scale * sqrt(beta(n_k) * sum_n w_nm^2 / n_kn)`. In the appendix,
-the proof of the paper's confidence lemma has another factor 2 under the root, which `beta` already includes.
+The paper's beta sets the width of intervals: `radius = scale * sqrt(beta(n_k) * sum_n w_nm^2 / n_kn)`, where `n_kn` is
+the number of draws of arm k by agent n. In the appendix, the proof of the paper's confidence lemma has another factor
+of 2 under the root, which `beta` already includes.
 """
 
 from collections.abc import Callable
@@ -233,7 +234,7 @@ def _accept(before: State, after: State, leaders: BoolArray, settled: BoolArray,
 
 @dataclass(frozen=True, kw_only=True)
 class Uniform(Wcpe):
-    """W-CPE without its oracle: all agents draw an arm equally often. Comparing them shows what the oracle saves.
+    """W-CPE without its oracle: all agents draw an arm equally often. Comparing the two shows what the oracle saves.
 
     Options as for `wcpe`; `accuracy` is not used, since equal counts have a closed form.
     """

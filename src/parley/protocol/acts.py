@@ -72,7 +72,7 @@ class FreezeBody(ConfirmBody):
 
 
 class ColumnsBody(Model):
-    """Agent -> the weights of all agents' rewards in its mix. The weights of other agents are only normalized."""
+    """Agent -> the weights of all agents' rewards in its mix. Mixes of agents not listed are only normalized."""
 
     columns: Columns = msgspec.field(default_factory=dict)
 

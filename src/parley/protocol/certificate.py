@@ -80,8 +80,8 @@ def issue_certificate(
     """Issue the certificate of a trial that is over; `data` has a digest of each phase's reports.
 
     `decisions` say how many people are missing and which draws were left out. `phases` are the totals of decided
-    phases, by default the trial's own. `corrected_in` are the numbers of the records that hold its corrections. In a
-    private study, `released` is the most releases of any quarantined report.
+    phases, by default the trial's own. `corrected_in` are the numbers of the records that hold the trial's corrections.
+    In a private study, `released` is the largest number of releases of any quarantined report.
     """
     policy, state, study = trial.policy, trial.state, trial.study
     phases = trial.past or () if phases is None else phases
@@ -239,8 +239,8 @@ def _unmasked(decisions: Sequence[Decision]) -> dict[str, int]:
 def _privacy(rho: float | None, reported: Sequence[Decision | Report], released: int = 1) -> dict[str, float] | None:
     """Bound what the reports reveal about one person: k releases of a person's cell add up to k rho.
 
-    All reports in the log count, including those of an undecided phase, corrections and quarantined reports. Returns
-    None for a study without privacy.
+    All reports in the log count, including corrections, quarantined reports and the reports of an undecided phase.
+    Returns None for a study without privacy.
 
     >>> round(_privacy(0.05, ())["epsilon"], 2), _privacy(None, ())
     (1.31, None)
@@ -263,7 +263,7 @@ def _drawn(trial: Trial, phases: Sequence[Totals]) -> int:
 
 
 def _estimated(trial: Trial, phases: Sequence[Totals]) -> dict[str, Any]:
-    """The certificate's estimates, with differences to the best estimate among the answers; empty without phases."""
+    """The certificate's estimates, with differences from the best estimate among the answers; empty without phases."""
     if not phases:
         return {}
     problem, state = trial.study.problem, trial.state
@@ -328,7 +328,7 @@ def _added(missing: Sequence[Rows]) -> Rows:
 def _finite(value: Any) -> Any:
     """Replace numbers that JSON cannot represent with None: an interval without data is infinite.
 
-    Changes lists and dictionaries in place, because a copy may take tens of megabytes: nobody else may use them.
+    Changes lists and dictionaries in place, because a copy may take tens of megabytes, so the caller must own them.
     """
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
@@ -338,7 +338,7 @@ def _finite(value: Any) -> Any:
 
 
 def same_certificate(one: Certificate, other: Certificate) -> list[str]:
-    """The names of the fields in which two certificates differ by more than the rounding of another machine."""
+    """The names of the fields in which two certificates differ by more than rounding on another machine explains."""
     return sorted(
         name
         for name in set(Certificate.known_keys()) - {"version"}

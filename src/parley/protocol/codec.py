@@ -12,10 +12,10 @@ Derive from `Model` for a request body or an answer, and from `Message` for a do
 Both are `msgspec` structs: frozen, keyword-only, and without unknown keys. The types of the fields are checked when a
 document is *read* (`from_json`, or `read` for the bytes of a body or a file: both refuse what a database cannot store);
 an object that a program builds itself is trusted until it is written (`to_json`, `text`, `digest`). Describe a field
-with `described(...)` or one of the types below: `msgspec.json.schema_components` puts that into the OpenAPI document.
+with `described(...)` or one of the types below: `msgspec.json.schema_components` copies it to the OpenAPI document.
 
 The text of a message is its RFC 8785 form (JSON Canonicalization Scheme): keys by UTF-16 code units, no spaces, numbers
-as ECMAScript writes them, so 1.0 is `1`. Every language that has such a library computes the same digest. RFC 8785
+as ECMAScript writes them, so 1.0 is `1`. In any language, an RFC 8785 library computes the same digest. RFC 8785
 treats all numbers as doubles: the type of a field says whether `1` is read as an integer or as a float, and both are
 written back as `1`.
 
@@ -122,7 +122,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
 
     @classmethod
     def known_keys(cls) -> list[str]:
-        """The keys that a document may have, besides its schema."""
+        """The keys that a document may have, apart from `schema`."""
         return [field.encode_name for field in msgspec.structs.fields(cls)]
 
     @once
@@ -141,7 +141,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
 
 
 class Message(Model, omit_defaults=True, tag_field="schema", tag="parley/message"):
-    """Base class of messages that are hashed or stored. Each states its schema (`tag`); readers refuse any other."""
+    """Base class of messages that are hashed or stored. Each states its schema (`tag`); readers refuse others."""
 
 
 _BUILT: set[type[msgspec.Struct]] = set()
@@ -205,7 +205,7 @@ def digest(document: Any) -> str:
 
 
 def sha256(text: str) -> str:
-    """SHA-256 of a text's UTF-8, in hexadecimal.
+    """SHA-256 of a text encoded in UTF-8, in hexadecimal.
 
     >>> sha256("{}")[:12]
     '44136fa355b3'
@@ -227,7 +227,7 @@ def sha256_of(texts: Iterable[str]) -> str:
 
 
 def digest_if_written(document: Any, text: str, start: int, stop: int) -> str | None:
-    """The digest of a document if `text[start:stop]` is its canonical text, else None; builds no copy of it.
+    """The digest of a document if `text[start:stop]` is its canonical text, else None. Does not copy the text.
 
     >>> digest_if_written({"a": 1}, '[{"a":1}]', 1, 8) == digest({"a": 1})
     True
@@ -521,7 +521,7 @@ def refused(kind: type[msgspec.Struct], document: Any, error: msgspec.Validation
 
 
 def _at(document: Any, path: str) -> Any:
-    """The value at a path of `msgspec`, such as `.report.counts[1]`; its container if the path is less exact."""
+    """The value at a path of `msgspec`, such as `.report.counts[1]`; its container if the path stops there."""
     for name, index in STEP.findall(path.rstrip("`")):
         if isinstance(document, Mapping) and name in document:
             document = document[name]

@@ -235,7 +235,7 @@ def with_cells(
 
 
 def correction_of(trial: Trial, report: Report) -> ReportCorrected:
-    """Make the event by which `report` replaces the report that counts now; `admit` has not checked it yet.
+    """Make the event in which `report` replaces the report that counts now; `admit` has not checked it yet.
 
     The event's reason is still empty.
     """

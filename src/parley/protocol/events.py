@@ -109,8 +109,8 @@ class ReportCorrected(_OfReport, tag="parley/event/report-corrected/1"):
 class ReportRefused(_Event, tag="parley/event/report-refused/1"):
     """An administrator refused a held or quarantined report.
 
-    If it was held, the agent has to send another. If it was quarantined, such as a site's correction, the agent's
-    other report keeps counting.
+    If it was held, the agent has to send another. If it was quarantined (a site's correction, for example), the
+    agent's other report keeps counting.
     """
 
     template: ClassVar[str] = "{0.agent}, phase {0.phase}: {0.reason}"
@@ -418,7 +418,7 @@ def new_salt() -> str:
 
 
 class Record(Message, tag="parley/record/1"):
-    """One record of a log, which is a line in exports. `at` is for people; no decision depends on it."""
+    """One record of a log; exports have one line per record. `at` is for display only: no decision depends on it."""
 
     stream: str  # a study's id, or "server"
     sequence: Count  # from 1

@@ -3,7 +3,7 @@
 Every preview has a digest. The administrator confirms the digest and the log keeps it, so an act is carried out only as
 its preview showed it. A preview decides nothing.
 
-- `project` runs the policy ahead on rewards that are exactly their present estimates, without noise. A question that
+- `project` runs the policy ahead on rewards that equal their present estimates, without noise. A question that
   stays open there is unlikely to be answered in practice.
 - `freeze_preview` adds the smallest radius that an interval can still reach. A mixed mean of agent m is a sum over
   agents n with weight w[n, m]; if n draws no more, its share of the variance stays w[n, m]^2 scale^2 / counts[k, n] for

@@ -99,7 +99,7 @@ def apply(trial: Trial, event: Event) -> Trial:
 
 
 def _kept_apart(trial: Trial, event: ReportQuarantined | ReportRefused) -> Trial:
-    """Apply an event about a report that does not count: it is held, refused, or quarantined while another counts."""
+    """Apply an event about a report that does not count: held, refused, or quarantined because another one counts."""
     match event:
         case ReportQuarantined(report=report, stands="", why=why):
             return replace(trial, held={**trial.held, report.agent: Held(report.digest, why)})
@@ -217,7 +217,7 @@ def _check_plan(recorded: Plan, mine: Plan, study: StudyMessage) -> None:
             found=f"{recorded.array[arm, agent]} draws of {study.arms[arm]!r} by {study.agents[agent]!r}",
             allowed=f"0 or at least {least}, the study's minimum cell",
         )
-    # The policy may have asked only one draw of a cell raised to the minimum, and rounding may add or remove this one.
+    # The policy may have asked only one draw of a cell raised to the minimum, and rounding may add or remove that draw.
     asked, expected = (np.maximum(array - (least - 1), 0) for array in (recorded.array, mine.array))
     if not _same_numbers(asked, expected):
         raise InvalidInput(f"plan of phase {mine.phase}", found="other counts", allowed="those the policy asks for")

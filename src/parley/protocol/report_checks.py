@@ -344,7 +344,7 @@ def data_warnings(study: StudyMessage, added: Sequence[Scatter]) -> tuple[str, .
 def scale_warnings(study: StudyMessage, added: Scatter, noise: RewardModel | None = None) -> tuple[str, ...]:
     """Sentences on contradicted assumptions: a stated or shared scale, Gaussian rewards, Poisson counts.
 
-    `noise` is the model of the outcome, by default that of the primary outcome.
+    `noise` is the reward model of the outcome; the default is the model of the primary outcome.
     """
     checks = (_against_scale, _against_sharing, _against_symmetry, _against_counts)
     found = [warning for check in checks for warning in check(study, noise or study.problem.noise, added)]

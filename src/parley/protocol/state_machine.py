@@ -8,8 +8,8 @@ tell whether *this* report of *this* agent may come: `admit` decides that, by ru
 computed from a replayed trial, and also from three rows of a database. So the coordinator, before it writes an event,
 and an audit afterwards call the same function, and a replay can never refuse an event that was written.
 
-A refusal is an `IllegalMove`. Its `reason` is the word that the API's problem types share; its words say what would
-have been possible. Numbers that no rewards can have raise an `ImpossibleReport` (`report_checks`).
+A refusal is an `IllegalMove`. Its `reason` is a code that the API's problem types use too; its words say what would
+have been possible. Totals that no rewards could produce raise an `ImpossibleReport` (`report_checks`).
 
 Why the rules are what they are:
 
@@ -307,14 +307,14 @@ def admit(here: Situation, event: Event) -> Situation:
 
 
 def _settled(here: Situation) -> Situation:
-    """The situation at stage running if reports are awaited, else at stage closing. A paused study stays paused."""
+    """The situation at stage `RUNNING` if reports are awaited, else at `CLOSING`. A paused study stays paused."""
     if here.stage is Stage.PAUSED:
         return here
     return replace(here, stage=Stage.RUNNING if here.awaited else Stage.CLOSING)
 
 
 def _opened(here: Situation, plan: Plan) -> Situation:
-    """The situation at stage running, in the phase of a new plan."""
+    """The situation at stage `RUNNING`, in the phase of a new plan."""
     asked = int((plan.array.sum(axis=0) > 0).sum())
     return replace(here, stage=Stage.RUNNING, phase=plan.phase, missing=asked, closed_early=False)
 
@@ -532,7 +532,7 @@ def _check_numbers(here: Situation, report: Report, kind: str) -> None:
 def still_asked(
     report: Report, draws: tuple[int, ...], problem: Problem, taken: tuple[int, ...] = ()
 ) -> tuple[int, ...]:
-    """The draws that a report without a reason must have: those of the plan, or fewer or none of a withdrawn arm.
+    """The draws that a report without a reason must have: the planned draws, but fewer or none of a withdrawn arm.
 
     A withdrawn arm may have the draws made before it was withdrawn. In a correction, any arm may keep its count in the
     corrected report (`taken`), since arms may have been opened again.

@@ -363,7 +363,7 @@ class Trial:
         return as_rows(found) if found.any() else ()
 
     def _of_reports(self, name: str) -> tuple[float | None, ...]:
-        """Per agent: the value `name` of its report, None without a report; empty if the study has no covariate."""
+        """Per agent: the field `name` of its report, None without a report; empty if the study has no covariate."""
         if self.study.problem.adjustment is None:
             return ()
         return tuple(getattr(self.reports.get(agent), name, None) for agent in self.study.agents)
@@ -402,7 +402,7 @@ class Trial:
         settled = () if past is None else (*self.settled, mine)
         # The difference of two states, not this phase's totals: the coordinator computes it so from stored states, and
         # both must agree to the last bit. With a covariate, whose slope may differ in every phase, reports are not
-        # compared with the past, and a state's squares are not those of all draws.
+        # compared with the past, and a state's squares are not sums over all draws.
         adjusted = self.study.problem.adjustment is not None
         latest = None if adjusted else step.state.totals - self.state.totals
         closed = replace(

@@ -333,7 +333,7 @@ class _Seen:
 
 
 def _read(record: Record, *, first: bool) -> Event:
-    """Read the event of a record; check that it encodes to the same payload, and that a signature is the actor's own.
+    """Read the event of a record; check that it encodes to the same payload, and that a signer is the record's actor.
 
     A study beyond the size limits is refused before anything is built from it.
     """

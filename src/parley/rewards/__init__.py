@@ -120,7 +120,10 @@ def noise_keys() -> dict[str, Key]:
 
 
 def section_keys(section: Mapping[str, Any]) -> dict[str, Key]:
-    """The keys that a [noise] section of its kind may have: Parley's own, or those of another package's model."""
+    """The keys that this [noise] section may have, given its `kind`.
+
+    They are Parley's own keys, or the keys of another package's model.
+    """
     kind, known = section.get("kind"), noise_keys()
     if not isinstance(kind, str) or kind in KINDS or kind not in model_kinds():
         return known

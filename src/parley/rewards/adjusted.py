@@ -1,5 +1,7 @@
 """Rewards that sites adjust for a covariate before they report them: y' = y - theta (x - x0).
 
+Here y is the outcome and x the covariate; theta and x0 are fixed before the phase (`parley.covariates`).
+
 If y lies in a range, y' lies in a wider range, whatever theta and the distribution of x are, so inference stays exact.
 Without a range, y' is taken as Gaussian, with one scale per cell, because slopes, and therefore variances, may differ
 between arms. An adjusted 0/1 outcome is no longer 0 or 1: it is treated as a reward in a range or, with normal
@@ -55,7 +57,7 @@ class _OfOutcomes(RewardModel):
         return variance * self.first_left, gap
 
     def kept_squares(self, past: Totals, fresh: Totals) -> FloatArray:
-        """Sums of squares, rescaled to the scatter expected in the next phase, for which the site uses a new theta."""
+        """Sums of squares, rescaled to the scatter expected in the next phase, in which the site uses a new theta."""
         both, left = past + fresh, 1.0 if fresh.left is None else fresh.left
         scatter = left * (past.scatter + fresh.scatter) * _again(past.counts, fresh.counts)
         return np.asarray(np.square(both.sums) / np.maximum(both.counts, 1) + scatter)
@@ -103,7 +105,7 @@ class _OfOutcomes(RewardModel):
 
 @dataclass(frozen=True, kw_only=True)
 class AdjustedVariance(_OfOutcomes, BoundedVariance):
-    """Adjusted rewards in a range wider than that of the outcomes; their variance is learned.
+    """Adjusted rewards in a range wider than the outcomes' range; their variance is learned.
 
     >>> from parley.rewards import Binary
     >>> adjusted_model(Binary(), 0.5).ends, adjusted_model(Binary(), 0.5).document()
@@ -113,7 +115,7 @@ class AdjustedVariance(_OfOutcomes, BoundedVariance):
 
 @dataclass(frozen=True, kw_only=True)
 class AdjustedRange(_OfOutcomes, Bounded):
-    """Adjusted rewards in a range wider than that of the outcomes, with half its width as scale."""
+    """Adjusted rewards in a range wider than the outcomes' range, with half the width of the wider range as scale."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +128,7 @@ class AdjustedScale(_OfOutcomes, UnknownScale):
 
 @dataclass(frozen=True, kw_only=True)
 class AdjustedNormal(AdjustedScale):
-    """Adjusted 0/1 rewards with normal inference: each phase estimates its variances, and scores are Student's t."""
+    """Adjusted 0/1 rewards with normal inference: each phase estimates its variances, as for an unknown scale."""
 
     assumes_gaussian: ClassVar[bool] = False  # normality is not assumed: the guarantee calls it an approximation
     bet_draws: ClassVar[int] = PLANNED_DRAWS
@@ -134,7 +136,7 @@ class AdjustedNormal(AdjustedScale):
 
 
 def _again(past: IntArray, fresh: IntArray) -> FloatArray:
-    """Ratio of the degrees of freedom around a common mean to those around separate means of past and fresh draws."""
+    """Degrees of freedom around a common mean, divided by those around separate means of past and fresh draws."""
     apart = np.maximum(past - 1, 0) + np.maximum(fresh - 1, 0)
     return np.where(apart > 0, np.maximum(past + fresh - 1, 0) / np.maximum(apart, 1), 0.0)
 

@@ -207,7 +207,7 @@ class Expectations(PossibleRewards):
         return self
 
     def scenario(self, gap: float) -> tuple[str, float]:
-        """A name for a truth in which the best arm leads by `gap`, and the mean of all its other arms."""
+        """A name for a truth in which the best arm leads by `gap`, and the mean of all other arms in that truth."""
         return Translatable("gap {0:g}", gap), self.usual_mean - gap / 2
 
     def other_guesses(self) -> list[tuple[str, str, Self]]:
@@ -252,7 +252,7 @@ class Reports(Expectations):
     def past(self, totals: Totals, latest: Totals, phases: int) -> Past | None:
         """Statistics of the decided phases, for checks of reported means; None if means need no check.
 
-        `totals` are those of all decided phases, `latest` those of the last decided phase.
+        `totals` covers all decided phases, `latest` only the last decided phase.
         """
         ceiling = self.variance_ceiling(totals, phases)
         return None if ceiling is None else Past(latest=latest, ceiling=ceiling, phases=phases)
@@ -455,7 +455,7 @@ class KnownVariance(RewardModel):
     """Base class of models of sub-Gaussian rewards whose variance is known before the first draw.
 
     A subclass needs only `variance`, its keys and its samplers: contrasts have known variances, bets and intervals have
-    closed forms, and lower bounds are those of Gaussian rewards. If rewards have a range, simulated rewards lie at its
+    closed forms, and lower bounds are as for Gaussian rewards. If rewards have a range, simulated rewards lie at its
     ends, which gives the largest variance.
     """
 
@@ -522,9 +522,9 @@ class KnownVariance(RewardModel):
 def gap_lower_bound(signal: FloatArray, information: FloatArray, *, line: float, scale: float) -> FloatArray:
     """An anytime-valid lower bound on a gap from `signal` = sum Y / V and `information` = sum 1 / V over phases.
 
-    exp(lam (signal - s information) - lam^2 information / 2) is a supermartingale if the gap is s, and so is its
-    mixture over lam ~ |N(0, scale^2)|. Ville's inequality for that mixture at level exp(-line), solved for s, gives the
-    bound in closed form. The bound is -inf without information.
+    Y is the contrast of a phase, and V is its variance. If the gap is s, then exp(lam (signal - s information) - lam^2
+    information / 2) is a supermartingale, and so is its mixture over lam ~ |N(0, scale^2)|. Ville's inequality for that
+    mixture at level exp(-line), solved for s, gives the bound in closed form. The bound is -inf without information.
 
     >>> gap_lower_bound(np.array([500.0, 0.0]), np.array([1000.0, 0.0]), line=3.0, scale=0.2).round(3).tolist()
     [0.4, -inf]

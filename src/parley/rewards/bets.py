@@ -1,7 +1,7 @@
 """The bets of a phase: their data, their payoffs, and how far payoffs may be boosted.
 
 Every *bet* is against "arm k is among agent m's top N". Write z = Y / sqrt(V) for the standardised contrast "opponent
-minus arm k" of one phase's fresh draws. The payoff of a bet is a mixture over stakes u >= 0,
+minus arm k" of one phase's fresh draws. The payoff of a bet is a mixture of stakes u_i >= 0 with shares p_i,
 f(z) = sum_i p_i exp(u_i z - u_i^2 / 2).
 Wealth beyond the line is of no use. So for exactly Gaussian z the payoff may be capped at the missing wealth and
 multiplied beforehand by the largest b >= 1 with E min(b f, cap) <= 1 (sequential boosting: Fischer and Ramdas, arXiv
@@ -149,11 +149,12 @@ def log_conditional_error(
 ) -> FloatArray:
     """The log of the conditional error of a test that ends at a horizon, divided by its level a = 1 / cap.
 
-    `share`, called tau here, is the information of this phase over all that remains until the horizon, from LEAST_SHARE
+    `share`, called tau here, is this phase's share of the information that remains until the horizon, from LEAST_SHARE
     to MOST_SHARE. The test rejects now if z >= c1, where c1 is `now` (by default Phi(-c1) = a tau), and at the horizon
-    if sqrt(tau) z + sqrt(1 - tau) z2 >= c2; its overall level is a. So the payoff is 1 / a for z >= c1, and otherwise
-    Phi((sqrt(tau) z - c2) / sqrt(1 - tau)) / a. The expected payoff for z ~ N(0, 1) is 1 (a Doob martingale), and the
-    payoff does not decrease in z. The next phase plans a new test with the remaining level (Mueller and Schaefer 2001).
+    if sqrt(tau) z + sqrt(1 - tau) z2 >= c2, where z2 is the score of all later draws; its overall level is a. So the
+    payoff is 1 / a for z >= c1, and otherwise Phi((sqrt(tau) z - c2) / sqrt(1 - tau)) / a. The expected payoff for
+    z ~ N(0, 1) is 1 (a Doob martingale), and the payoff does not decrease in z. The next phase plans a new test with
+    the remaining level (Mueller and Schaefer 2001).
 
     `floored` is for scores with lighter tails than normal on both sides, such as those of Student's t: for all z <= 0
     the payoff is its average over z <= 0, and c1 is at least 0.
@@ -306,7 +307,7 @@ def boldness(expected: FloatArray, missing: FloatArray) -> FloatArray:
 def boosted_stakes(bets: Bets, degrees: FloatArray | None = None) -> FloatArray:
     """`(bet, mixture)`: the stakes of boosted bets on standardised contrasts.
 
-    With an unknown scale, contrasts over their estimated standard deviations are Student's t with these
+    With an unknown scale, contrasts divided by their estimated standard deviations are Student's t with these
     `degrees (bet,)` of freedom, whose normal scores are smaller.
     """
     plain = staked_gaps(bets) / np.sqrt(bets.variance)[:, None]
@@ -359,8 +360,8 @@ def gaussian_payoff(bets: Bets, scores: FloatArray) -> FloatArray:
     """`(bet,)`: the log payoff of contrasts with Gaussian `scores (bet,)`.
 
     Most bets pay a boosted mixture. A near-tie whose information is limited, by a tolerance or by the end of the study,
-    pays the conditional error of a test that ends at that limit. The choice between the two and the horizon depend only
-    on the past and the phase's counts.
+    pays the conditional error of a test that ends at that limit. Both the horizon and the choice between these
+    payoffs depend only on the past and the phase's counts.
     """
     near_tie = bets.horizon is None and bets.shift > 0
     tied = bets.estimate < NEAR_TIE * bets.shift if near_tie else bets.tied

@@ -1,8 +1,9 @@
 """Rewards that are 0 or 1, such as clicks or cures. The rate determines the variance, so a study states no scale.
 
-docs/rewards.md proves that the payoff f = exp(lam theta_r) prod_i (1 + lam a_i (x_i - r_i)) is fair. The coefficients
-a_i are `shares` here, and the references r are the estimates moved to theta_r = 0. Arrays are `(bet, side, agent)`, the
-opponent first, with signed `shares`; a mixture of stakes is the last axis.
+docs/rewards.md proves that the payoff f = exp(lam theta_r) prod_i (1 + lam a_i (x_i - r_i)) is fair. Here lam is the
+stake, x_i are the rewards, and a_i are their coefficients in the contrast, called `shares` in the code. The references
+r_i are the estimated rates, moved so that their contrast theta_r is 0. Arrays are `(bet, side, agent)`, the opponent
+first, with signed `shares`; a mixture of stakes is the last axis.
 """
 
 import math
@@ -121,7 +122,7 @@ class Binary(KnownVariance):
         return [min(lift * min(self.rate, 1 - self.rate), largest_gap) for lift in LIFTS]
 
     def usual_spread(self, largest_gap: float) -> float:
-        """The stated rate, for means from half to one and a half times the rate; `largest_gap` if no rate is stated."""
+        """The stated rate, so that means lie between half and one and a half times the rate; else `largest_gap`."""
         return largest_gap if self.rate is None else min(largest_gap, self.rate, 1 - self.rate)
 
     def scenario(self, gap: float) -> tuple[str, float]:
@@ -274,8 +275,8 @@ def null_reference(
 ) -> tuple[FloatArray, FloatArray]:
     """The reference rates `(bet, side, agent)`, which are close to `rates` but have no gap, and the multiplier kappa.
 
-    The reference r solves (q - r) / (r (1 - r)) = kappa a with theta_r + shift = 0. If the rates q have no gap, the
-    reference is q itself. With a `shift` the bet is on "the gap is more than -shift".
+    For rates q and shares a, the reference r solves (q - r) / (r (1 - r)) = kappa a with theta_r + shift = 0. If q has
+    no gap, the reference is q itself. With a `shift` the bet is on "the gap is more than -shift".
 
     >>> shares = np.array([[[0.1], [-0.1]]])
     >>> rates, multiplier = null_reference(shares, np.full((1, 2, 1), 10.0), np.array([[[0.5], [0.3]]]))
@@ -298,7 +299,7 @@ def null_reference(
 
 
 def _moved(shares: FloatArray, rates: FloatArray, multiplier: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The root r in [0, 1] of q - r = c r (1 - r) with c = kappa a, and the square root of the discriminant."""
+    """The root r in [0, 1] of q - r = c r (1 - r), for rates q and c = kappa a, and the root of the discriminant."""
     step = multiplier[:, None, None] * shares
     root = np.sqrt(np.maximum(np.square(1 + step) - 4 * step * rates, 1e-12))
     return 2 * rates / np.maximum(1 + step + root, 1e-12), root

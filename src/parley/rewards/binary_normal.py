@@ -74,7 +74,7 @@ class BinaryNormal(Binary):
         return np.asarray(np.maximum(-ndtri_exp(-bets.missing), 0.0) ** 4 * error / 8 <= HEAVIER)
 
     def scores(self, bets: Bets) -> FloatArray:
-        """`(bet,)`: the contrast over its standard deviation, computed from this phase's rates under the pair's null.
+        """`(bet,)`: the contrast divided by its standard deviation, computed from this phase's rates under the null.
 
         Earlier phases are not used, since rates may have been different. With n draws, an estimated variance is too
         small by the factor 1 - 1 / n on average, which is corrected.
@@ -96,8 +96,9 @@ class BinaryNormal(Binary):
 def restricted_rates(shares: FloatArray, counts: FloatArray, rates: FloatArray, shift: float = 0.0) -> FloatArray:
     """The most likely rates `(bet, side, agent)` without a gap; the observed `rates` themselves if they have no gap.
 
-    They solve (q - r) / (r (1 - r)) = kappa a with theta_r + shift = 0 (Farrington and Manning 1990). theta_r decreases
-    in kappa, so Newton's method within a bracket finds the root.
+    For observed rates q and shares a, they solve (q - r) / (r (1 - r)) = kappa a with theta_r + shift = 0, where
+    theta_r is the contrast of the rates r (Farrington and Manning 1990). theta_r decreases in kappa, so Newton's method
+    within a bracket finds the root.
 
     >>> shares = np.array([[[0.1], [-0.1]]])
     >>> restricted_rates(shares, np.full((1, 2, 1), 10.0), np.array([[[0.5], [0.0]]])).round(3).ravel().tolist()
@@ -129,7 +130,7 @@ def restricted_rates(shares: FloatArray, counts: FloatArray, rates: FloatArray, 
 
 
 def _root(step: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The root r in [0, 1] of q - r = c r (1 - r), for q from 0 to 1, and the square root of the discriminant."""
+    """The root r in [0, 1] of q - r = c r (1 - r), for rates q and `step` c, and the root of the discriminant."""
     plus = 1 + step
     root = np.sqrt(np.maximum(np.square(plus) - 4 * step * rates, 1e-24))
     inner = (plus + np.where(plus >= 0, root, -root)) / 2

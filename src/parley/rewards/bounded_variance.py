@@ -1,7 +1,8 @@
 """Rewards in a range whose variance is learned from counts, sums and sums of squares.
 
-Rewards are scaled to [0, 1] here. Let psi(y) = -log(1 - y) - y, and let c be how far a reward can fall on the losing
-side of its reference r. docs/rewards.md proves that this payoff is fair:
+Rewards x_i are scaled to [0, 1] here. Let lam be the stake, Y the contrast, and a the coefficient of a cell's rewards
+in Y. Let psi(y) = -log(1 - y) - y, and let c be how far a reward can fall on the losing side of its reference r.
+docs/rewards.md proves that this payoff is fair:
 
     log f = lam Y - sum_cells psi(lam |a| c) / c^2 * sum_i (x_i - r)^2
 
@@ -86,7 +87,7 @@ class BoundedVariance(Bounded):
         return np.asarray(np.maximum((scatter + PRIOR * overall) / (degrees + PRIOR), SMALLEST_SHARE * self.width**2))
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """`(bet,)`: the log payoff by the observed variance, or a sub-Gaussian one that is expected to grow faster."""
+        """`(bet,)`: the log payoff from the observed variance, or a sub-Gaussian one that should grow faster."""
         gaps = staked_gaps(bets) / self.width
         references = (self.references(bets.past) - self.low) / self.width
         variances = self.cell_variances(bets.past) / self.width**2

@@ -1,7 +1,7 @@
 """Counts of events that can recur, such as exacerbations or purchases. The variance is the mean (Poisson).
 
-The total S of d draws of a cell is Poisson with mean d q, so E (1 + lam a)^S = exp(lam a d q), exactly. With the shares
-a = +- w / d of a contrast theta and a null "theta is at most -shift",
+If a draw of a cell has the mean q, the total S of d draws is Poisson with mean d q. So E (1 + lam a)^S is exactly
+exp(lam a d q) for a stake lam. With the shares a = +- w / d of a contrast theta and a null "theta is at most -shift",
 
     f = exp(lam shift) prod over the cells of (1 + lam a)^S,     E f = exp(lam (theta + shift)),
 
@@ -236,7 +236,8 @@ def count_flaw(count: int, total: float, square: float) -> Flaw | None:
     """Check a cell of counts, which are whole numbers of at least 0.
 
     Returns what is impossible ("sums" or "squares") and what is allowed, or None if the cell is possible. The sum of
-    squares is smallest if counts differ by at most 1 and largest if one draw has all events; it is odd if the sum is.
+    squares is smallest if counts differ by at most 1 and largest if one draw has all events. It is odd if and only if
+    the sum is odd.
 
     >>> count_flaw(4, 6.0, 12.0), count_flaw(4, 2.5, 6.25), count_flaw(4, -1.0, 1.0)
     (None, ('sums', 'a whole number of at least 0'), ('sums', 'a whole number of at least 0'))
@@ -260,9 +261,10 @@ def count_flaw(count: int, total: float, square: float) -> Flaw | None:
 def largest_mean(sums: FloatArray, counts: FloatArray | IntArray, level: float) -> FloatArray:
     """Upper bound on a Poisson mean from the total `sums` of `counts` draws; inf without draws.
 
-    The bound holds at all times at once, with probability 1 - `level`. For f < 1, the log likelihood ratio of a mean f
-    times as large, `S log f + (1 - f) q d`, is the logarithm of a martingale. So q d never exceeds
-    `(line + S log(1 / f)) / (1 - f)`.
+    The bound holds at all times at once, with probability 1 - `level`. Let S be the total of d draws with mean q. For
+    f < 1, the log likelihood ratio of a mean f times as large, `S log f + (1 - f) q d`, is the logarithm of a
+    martingale. So q d never exceeds `(line + S log(1 / f)) / (1 - f)`, where `line` is log(1 / level), plus the log of
+    the number of factors f that are tried.
 
     >>> largest_mean(np.array([0.0, 1000.0]), np.array([100.0, 100.0]), 1e-6).round(2).tolist()
     [0.16, 12.1]

@@ -59,7 +59,7 @@ class Scaled(KnownVariance):
 
 @dataclass(frozen=True, kw_only=True)
 class SubGaussian(Scaled):
-    """Rewards with tails no heavier than a Gaussian's of this scale, as in the paper; payoffs are not boosted.
+    """Rewards whose tails are no heavier than Gaussian tails of this scale, as in the paper; payoffs are not boosted.
 
     >>> SubGaussian().boosted
     False

@@ -206,7 +206,7 @@ class History:
     def deviations(
         self, generator: np.random.Generator, counts: IntArray, means: FloatArray, model: RewardModel
     ) -> list[FloatArray]:
-        """Sums of y and y^2 over the rows drawn, `(..., arm, agent)` each; with covariates also of x, x^2 and xy.
+        """Sums of y and y^2 over the rows drawn, `(..., arm, agent)` each; with covariates, also sums of x, x^2 and xy.
 
         y is an outcome's deviation from the mean to which its pool is shifted, x a covariate's deviation from the
         pool's own mean. Replication i gets the same rows however many replications follow it.

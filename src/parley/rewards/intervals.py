@@ -119,9 +119,9 @@ def in_range(
 ) -> ContrastSummary:
     """Add higher powers and reaches to the summary, for rewards in a range.
 
-    `around (..., arm, agent)` is the sum of (x - r)^2 of each cell, r - x is at most `below`, x - r at most `above`,
-    and `variance` is the largest that the range allows. Reports contain no third powers, so third and fourth powers are
-    bounded by the squares times the reach of their cell.
+    For rewards x and their reference r, `around (..., arm, agent)` is the sum of (x - r)^2 of each cell, r - x is at
+    most `below`, and x - r is at most `above`. `variance` is the largest that the range allows. Reports contain no
+    third powers, so third and fourth powers are bounded by the squares times the reach of their cell.
     """
     each, squared = fresh.per_draw, np.square(weights)
     squares = around * np.square(each)
@@ -171,10 +171,10 @@ def staked_interval(
 ) -> Interval:
     """Intervals for differences that are the same in all phases: the values that no bet has ever ruled out.
 
-    `score` converts a phase's distance from theta, over its standard error `root`, to a score to bet on.
-    `payoff(scores, stakes, missing)` is the log payoff of a stake before it is capped at the `missing` wealth. The log
-    wealth increases with the score and with earlier gains, so every theta beyond an end is ruled out, and no theta
-    between the ends.
+    `score` takes the distance of a phase's contrast from theta, divided by the standard error `root`, and returns a
+    score to bet on. `payoff(scores, stakes, missing)` is the log payoff of a stake before it is capped at the `missing`
+    wealth. The log wealth increases with the score and with earlier gains, so every theta beyond an end is ruled out,
+    and no theta between the ends.
     """
     each, first, information, centre = summary.pooled(observed)
     horizons, shares = (np.array(list(part)) for part in (FEW_PHASES, FEW_PHASES.values()))
@@ -251,7 +251,8 @@ def lasting_interval(
 class _Bets:
     """The wealth of bets against "the contrast is theta", as a function of theta.
 
-    The wealth is the sum of exp(won - rate theta) over stakes and sides, plus that of a bet that uses only the range.
+    The wealth is the sum of exp(won - rate theta) over stakes and sides, plus the wealth of a bet that uses only the
+    range.
     """
 
     won: FloatArray  # (stake and side, ...): includes the log of the bet's share of the wealth
@@ -275,7 +276,8 @@ class _Bets:
 def range_interval(summary: ContrastSummary, line: float, horizon: float) -> Interval:
     """Intervals for contrasts of rewards in a range.
 
-    `horizon` is the expected information of a whole study over that of its first phase; it sets the stakes.
+    `horizon` is the information to expect from the whole study, and it sets the stakes. Its unit is the first phase's
+    information.
     """
     each, first, *_ = summary.pooled(summary.observed)
     known = first > 0
@@ -288,8 +290,8 @@ def range_interval(summary: ContrastSummary, line: float, horizon: float) -> Int
     ends = []
     for sign in (-1.0, 1.0):
         side = bets.rate * sign < 0  # a bet on "larger" rules out small values
-        # The wealth is at least that of every single bet, so the end by any bet alone lies outside the true end. The
-        # innermost of these is where Newton's method starts.
+        # The total wealth is at least the wealth of any single bet, so the end that a bet proves alone lies outside the
+        # true end. Newton's method starts at the innermost of these ends.
         lone = np.where(side, (bets.won - line) / np.where(side, bets.rate, 1.0), sign * np.inf)
         nearest = lone.max(axis=0) if sign < 0 else lone.min(axis=0)
         end = np.maximum(centre - radius, nearest) if sign < 0 else np.minimum(centre + radius, nearest)
@@ -332,15 +334,15 @@ def _bets(summary: ContrastSummary, line: float, each: FloatArray, horizon: Floa
 def noise_toll(stakes: FloatArray, noise: FloatArray, reach: FloatArray) -> FloatArray:
     """Upper bound on a bet's gain from noise in private reports: the sum over cells of c^2 s^2 / 2 (docs/privacy.md).
 
-    The coefficient c is at most y times -log(1 - reach) / reach, where y is stake times share of the cell times width
-    of the range. `noise` is s^2 times the sum of squared shares.
+    s^2 is the variance of the noise. The coefficient c is at most y times -log(1 - reach) / reach, where y is the
+    product of the stake, the cell's share and the width of the range. `noise` is s^2 times the sum of squared shares.
     """
     steeper = -np.log1p(-reach) / np.maximum(reach, 1e-300)
     return np.asarray(np.square(stakes * np.where(reach > 1e-9, steeper, 1 + reach)) * noise * (0.5 + ROUNDED_UP))
 
 
 def rest_rate(y: FloatArray) -> FloatArray:
-    """The series of -log(1 - y) after y^3 / 3, divided by y^4, rounded up. It increases with y, from 1/4 at y = 0."""
+    """The series of -log(1 - y) beyond y^3 / 3, divided by y^4 and rounded up; it increases, from 1/4 at y = 0."""
     plain = np.maximum(y, 0.05)
     rest = -(np.log1p(-plain) + plain + np.square(plain) / 2 + plain**3 / 3) / plain**4
     return np.where(y > 0.05, rest * (1 + 1e-8), 0.25 + 0.2 * y / (1 - y))
@@ -362,7 +364,7 @@ class PhaseContrasts:
     scale: float  # an expected gap
 
     def both(self, values: FloatArray) -> FloatArray:
-        """`(..., opponent, arm, agent)`: the value of the opponent plus that of the arm, from `(..., arm, agent)`."""
+        """`(..., opponent, arm, agent)`: the opponent's value plus the arm's value, from `(..., arm, agent)`."""
         return np.take_along_axis(values[..., None, :, :], self.opponents, axis=-2) + values[..., None, :, :]
 
 
@@ -378,9 +380,11 @@ def betting_bound(
     """Update the evidence about gaps by a phase, for rewards in a range of this `width`.
 
     Returns signal, information and lower bound after the phase. `around (..., arm, agent)` is the sum of (x - r)^2 of
-    each cell. exp(lam (Y - s) - lam^2 U / (2 (1 - lam B))) is fair for the gap s (docs/rewards.md). `signal` adds up
-    log payoffs, `information` adds up stakes. With privacy noise of variance `noise`, the coefficient of a sum is at
-    most lam |a| (1 + lam B / (2 (1 - lam B))).
+    each cell, for rewards x and their reference r. Let lam be the stake on the contrast Y, and a the coefficient of a
+    reward in Y. Let U be the sum of a^2 (x - r)^2, and B a bound on width times |a|. Then
+    exp(lam (Y - s) - lam^2 U / (2 (1 - lam B))) is fair for the gap s (docs/rewards.md). `signal` adds up log payoffs,
+    `information` adds up stakes. With privacy noise of variance `noise`, the coefficient of a sum is at most
+    lam |a| (1 + lam B / (2 (1 - lam B))).
     """
     each = phase.fresh.per_draw
     penalty = phase.both((around * each**2) @ phase.weights**2)

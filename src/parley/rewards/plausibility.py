@@ -150,9 +150,10 @@ class ImplausibleMean:
 def largest_variance(scatter: FloatArray, degrees: FloatArray, level: float) -> FloatArray:
     """Upper bound on a variance from its scatter, which is chi-squared with `degrees`; inf if degrees are too few.
 
-    The bound holds for all phases at once, with probability 1 - `level`. For f < 1, the log likelihood ratio of a
-    variance f times as large, `nu/2 log(1/f) - (1/f - 1) q/2` with q the scatter over the variance, is the logarithm of
-    a martingale. So q is never below `(nu log(1/f) - 2 line) / (1/f - 1)`.
+    The bound holds for all phases at once, with probability 1 - `level`. Let nu be the degrees of freedom, and q the
+    scatter divided by the true variance. For f < 1, the log likelihood ratio of a variance f times as large,
+    `nu/2 log(1/f) - (1/f - 1) q/2`, is the logarithm of a martingale. So q is never below
+    `(nu log(1/f) - 2 line) / (1/f - 1)`, where `line` is log(1 / level), plus the log of the number of factors f tried.
 
     >>> [round(float(v), 2) for v in largest_variance(np.array([5.0, 1000.0]), np.array([5.0, 1000.0]), 1e-6)]
     [inf, 1.3]

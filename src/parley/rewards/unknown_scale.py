@@ -1,6 +1,7 @@
 """Gaussian rewards of unknown scale, with one scale per arm and agent unless the study pools them.
 
-Student's t of a phase is converted to a normal score, and bets on that score are fair: docs/rewards.md has the proof.
+The t statistic of a phase is converted to a normal score, and bets on that score are fair: docs/rewards.md has the
+proof.
 """
 
 import math
@@ -122,7 +123,7 @@ class UnknownScale(RewardModel):
         return best
 
     def cell_variances(self, past: Totals) -> FloatArray:
-        """Each group's variance, shrunk towards that of the next wider group; the squared guess if nothing was drawn.
+        """Each group's variance, shrunk towards the next wider group's; the squared guess if nothing was drawn.
 
         The groups are all cells, then the cells of one agent, then single cells; the last groups used are the cells
         that share a scale.
@@ -140,7 +141,7 @@ class UnknownScale(RewardModel):
         """Every cell's variance from this phase alone, and its degrees of freedom; `(..., arm, agent)` each.
 
         The variance is raised by possible rounding errors, so that no score exceeds the score of the exact rewards. If
-        all of the scatter may be rounding error, the variance is HIDDEN, so that no bet can win by such a cell.
+        all of the scatter may be rounding error, the variance is HIDDEN, so that no bet can win on such a cell.
         """
         axes = self.shared_axes
         degrees = _pooled(np.maximum(fresh.counts - 1, 0).astype(np.float64), axes)
@@ -149,7 +150,7 @@ class UnknownScale(RewardModel):
         return np.broadcast_to(variances, fresh.counts.shape), np.broadcast_to(degrees, fresh.counts.shape)
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """`(bet,)`: log payoffs of bets on normal scores of the phase's Student's t; 0 without degrees of freedom."""
+        """`(bet,)`: log payoffs of bets on normal scores of the phase's t statistics; 0 without degrees of freedom."""
         score, nu = self.scores(bets)
         tied, paid = bets.tied, np.empty(len(score))
         if not tied.all():
@@ -303,7 +304,7 @@ def student_quantile_bound(log_level: FloatArray | float, degrees: FloatArray) -
 
 
 def student_interval(summary: ContrastSummary, line: float) -> Interval:
-    """Intervals for Gaussian rewards of unknown scale, from the sum over phases of the normal scores of Student's t."""
+    """Intervals for Gaussian rewards of unknown scale, from sums of the normal scores of all phases' t statistics."""
     observed = summary.observed & (summary.degrees > 0)
     each, first, information, centre = summary.pooled(observed)
     stakes, root = np.sqrt(each), np.sqrt(np.where(observed, summary.estimated, 1.0))

@@ -43,7 +43,7 @@ class GuardedStudies:
     rounds: IntArray  # (R,)
 
     def document(self) -> dict[str, dict[str, float]]:
-        """For each guardrail, the shares of studies with an alarm, a clearing, and a false alarm or clearing.
+        """For each guardrail, the shares of studies with an alarm, with a clearing, and with either of them false.
 
         The dictionary is ready for JSON.
         """

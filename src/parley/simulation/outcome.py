@@ -24,7 +24,7 @@ def draw_losses(instance: Instance) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Regret:
-    """The regret of R replications: expected and realised per agent, and over time.
+    """The regret of R replications: expected and realised regret per agent, and the regret of all agents over time.
 
     A draw of arm k by agent m costs the mixed gap of k for m. The sum over all draws is the *pseudo-regret*, a function
     of the counts. The *realised* regret also contains the noise of the agent's own rewards, so it has the same mean and

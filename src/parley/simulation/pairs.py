@@ -78,8 +78,8 @@ def tilted_pairs(
 ) -> TiltedPairs:
     """The tilted distribution of a phase whose reports are adjusted by `theta` and `x0`, `(run, agent)` each.
 
-    Other arguments are those of `draw_pairs`. If outcomes have no range, x is not clipped here, because clipping has no
-    tilted form.
+    The other arguments are as in `draw_pairs`. If outcomes have no range, x is not clipped here, because clipping has
+    no tilted form.
     """
     rule, truth, model = instance.problem.adjustment, instance.covariate, instance.problem.noise
     assert rule is not None

@@ -1,13 +1,15 @@
 """Importance sampling of rare errors: the probability that a true top arm is ruled out, down to 1e-20.
 
-Under the measure that the bets describe, errors are common. Before a phase, a stake i is drawn with the probability of
-its share, and the rewards that decide the bet are tilted by exp(lam_i Y), where Y is the contrast "opponent minus arm".
-The noise of a private report is tilted in the same way. Then, with psi_i the log of E exp(lam_i Y) under the truth,
+Each bet is a mixture of stakes lam_i with shares p_i. Before a phase, stake i is drawn with probability p_i, and the
+rewards that decide the bet are tilted by exp(lam_i Y), where Y is the contrast "opponent minus arm". The noise of a
+private report is tilted in the same way. Under these tilts errors are common. With psi_i = log E exp(lam_i Y) under the
+truth,
 
     P(the arm is ruled out) = E_tilted[ L 1{ruled out} ],   L = prod over phases of 1 / sum_i p_i exp(lam_i Y - psi_i),
 
-exactly, whatever the policy does with the rewards. If sets of N arms are tested (`policies.evidence.wealth`), the bets
-are those against the true top N, and an error means that any arm of the true top N is ruled out.
+exactly, whatever the policy does with the rewards; L is the likelihood ratio. If sets of N arms are tested
+(`policies.evidence.wealth`), the bets are those against the true top N, and an error means that any arm of the true
+top N is ruled out.
 """
 
 from __future__ import annotations
@@ -263,10 +265,10 @@ def _bet(
 
 
 def _slot(instance: Instance, contrasts: Contrasts, members: IntArray, agent: int) -> tuple[IntArray, IntArray]:
-    """The slot of the bet to tilt and the arm it is against, `(run,)` each.
+    """The slot of the bet to tilt, and the arm that the bet is against, `(run,)` each.
 
-    If sets are tested, slot and arm are those of the set `members`. Otherwise the slot is that of the arm's truly worst
-    opponent.
+    If sets are tested, this is the bet against the set `members`. Otherwise it is the bet on the opponent with the
+    lowest true mean.
     """
     if contrasts.ranks is None:
         rivals = contrasts.opponents[:, :, members[0], agent]

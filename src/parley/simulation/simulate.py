@@ -123,8 +123,8 @@ def _asked_in(
 ) -> tuple[Policy, State]:
     """The policy that decides a phase, and its state before the phase.
 
-    Both are those of `now`, unless arms were opened or withdrawn in the phase. Then the `past` phases are replayed with
-    the open arms, as in a live study.
+    They are the policy and the state in `now`, unless arms were opened or withdrawn in the phase. Then the `past`
+    phases are replayed with the open arms, as in a live study.
     """
     if phase not in (*instance.opens.values(), *instance.withdraws.values()):
         return now
@@ -186,8 +186,8 @@ def simulate_truths(
 ) -> list[Outcome]:
     """Run `simulate` for several truths of one problem, with seeds `seed`, `seed + 1`, ...; returns their outcomes.
 
-    The outcomes equal those of separate calls. But the policy handles all truths in one batch, which is many times
-    faster if replications are few.
+    Separate calls would return the same outcomes. But here the policy handles all truths in one batch, which is many
+    times faster if replications are few.
     """
     for key, value in {"replications": replications, "max_samples": max_samples, "chunk": chunk}.items():
         if value is not None or key == "replications":
@@ -249,7 +249,7 @@ class _Batch:
     ) -> tuple[Totals, Slopes]:
         """The adjusted totals that sites report for the remaining replications, and the slopes after the phase.
 
-        `slopes` are those before this phase, `then` those before the previous phase.
+        `slopes` are the slopes before this phase, and `then` are the slopes before the previous phase.
         """
         totals: list[Totals] = []
         kept: list[Slopes] = []
@@ -347,7 +347,7 @@ def phase_totals(
 ) -> Totals:
     """`(arm, agent)`: the totals of replication 0 in a phase (from 0), for callers that run the phases themselves.
 
-    `between` is the number of people who came before the phase but count in it. Rewards are those that sites see,
+    `between` is the number of people who came before the phase but count in it. Rewards are as sites see them,
     without the noise of private reports.
     """
     early = None if between is None else between[None]
@@ -400,8 +400,8 @@ def _adjusted(
 ) -> tuple[Totals, Slopes]:
     """Return the adjusted totals that sites report for `pairs`, and the slopes updated with this phase.
 
-    `slopes` come from the earlier phases; `then`, from before the previous phase, adjusts people assigned between
-    phases.
+    `slopes` are the slopes before this phase. People assigned between phases are adjusted by `then`, the slopes before
+    the previous phase.
     """
     assert instance.problem.adjustment is not None
     totals, after = instance.problem.adjustment.reported(slopes, pairs, then)
