@@ -1,8 +1,9 @@
 """The numbers of a protocol's dossier: everything that `parley plan --report` simulates, in one object.
 
-Besides operating characteristics, these are: how often each arm is selected; the errors of estimates at the end of a
-study; wrong answers in truths where they can happen, and where all arms tie; rare errors, by tilted runs; the figures
-under deviations from the plan; textbook designs; and example runs.
+In addition to operating characteristics, the dossier has: how often each arm is selected; the errors of estimates at
+the end of a study; wrong answers under truths where they can happen, and where all arms tie; probabilities of rare
+errors, by importance sampling (*tilted* runs); the results under deviations from the plan; textbook designs; and
+example runs.
 """
 
 from __future__ import annotations
