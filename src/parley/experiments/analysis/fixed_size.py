@@ -41,7 +41,7 @@ CONSTANT = 1e-12  # scatter smaller than this share of the sum of squares is rou
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Adjustment:
-    """The slope of the outcome in a covariate at every agent, pooled within its arms; `(agent,)` unless stated."""
+    """The slope of outcome on covariate at each agent, pooled within the agent's arms; `(agent,)` unless stated."""
 
     name: str  # of the covariate
     slope: FloatArray
@@ -213,7 +213,8 @@ class Analysis:
     def _of_shares(self, value: FloatArray, both: Both, reference: IntArray | None) -> Ends:  # noqa: ARG002
         """Price and Bonett's intervals for rates.
 
-        These intervals add z^2 prior draws, half of them successes, which the cells of a contrast share equally.
+        These intervals add z^2 prior draws, half of them successes, which the cells of a contrast share equally; z is
+        the normal quantile of the interval's level.
         """
         weights, counts, hits = self.problem.weights, self.totals.counts, self.totals.sums
         z = fixed_quantile(2 * self._level)
@@ -305,7 +306,7 @@ def unskewed(reach: FloatArray, skewness: FloatArray) -> FloatArray:
 
 
 def adjusted(draws: Draws, shape: tuple[int, int]) -> tuple[Draws, Adjustment]:
-    """Adjust outcomes to each agent's mean covariate, by a slope pooled within its arms; returns rows and slopes."""
+    """Adjust outcomes to each agent's mean covariate by a slope pooled within arms; return the rows and the slopes."""
     assert draws.covariate is not None
     cell, size, agents = _cell(draws), shape[0] * shape[1], shape[1]
     counts = np.maximum(np.bincount(cell, minlength=size), 1)
@@ -347,7 +348,7 @@ def usual_model(outcome: FloatArray) -> RewardModel:
 
 
 def analysed(problem: Problem, draws: Draws) -> Analysis:
-    """Analyse a table whose arms and agents are those of the problem; outcomes are adjusted if it has a covariate."""
+    """Analyse a table with the problem's arms and agents; outcomes are adjusted if the table has a covariate."""
     if draws.arm is None:
         raise InvalidInput(draws.source, found="no column of arms", allowed="the arm of every row")
     counts = np.bincount(_cell(draws), minlength=problem.arm_count * problem.agent_count).reshape(problem.shape)
