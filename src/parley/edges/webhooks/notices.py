@@ -144,7 +144,7 @@ def _next_record(
 
 
 def _stage_then(transaction: Transaction, study: str, sequence: int) -> str:
-    """The stage in which a study got its certificate: `stalled`, if the study is running again or got another later."""
+    """The stage in which a study ended with a certificate; if the study went on afterwards, the stage was `stalled`."""
     certified = and_(log.c.stream == study, log.c.kind == "certified", NEW)
     last = transaction.execute(select(func.max(log.c.sequence)).where(certified)).scalar_one()
     row = studies.get(transaction, study)

@@ -1,6 +1,6 @@
 """The analysis of a finished table: every agent's mixed means and differences, with simultaneous intervals.
 
-Estimates are those of a live study with one phase (`parley.estimates`). Intervals are Student's with Bonferroni's
+Estimates are as in a live study with one phase (`parley.estimates`). Intervals are Student's with Bonferroni's
 correction: every mean and every pair of arms of every distinct question has an equal share of delta. So all statements
 are right together with probability 1 - delta, whichever of them a reader selects, even those about the best arm.
 Standard errors are Welch's: each arm of each agent has its own scale. If a mean is skewed, an end of its interval is
@@ -113,7 +113,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Analysis:
-    """The analysis of a table under stated weights; its estimates are those of a live study with one phase."""
+    """The analysis of a table under stated weights; its estimates are as in a live study with one phase."""
 
     problem: Problem
     draws: Draws  # the rows of the table, adjusted if there is a covariate
@@ -167,7 +167,7 @@ class Analysis:
         """Estimates of mixed means, or of their differences to the `reference`."""
 
         def both(values: FloatArray, sign: float = 1.0) -> FloatArray:
-            """`(arm, agent)`: values of every arm plus `sign` times those of its reference, if there is one."""
+            """`(arm, agent)`: the value of every arm, plus `sign` times the value of its reference if there is one."""
             return values if reference is None else values + sign * np.take_along_axis(values, reference[None], axis=0)
 
         value = both(self.problem.mixed(self.totals.means), -1.0)

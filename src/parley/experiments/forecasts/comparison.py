@@ -1,6 +1,6 @@
 """Comparison of a study with designs that a statistician would consider, under the same truths, and a recommendation.
 
-If the reward model has exact and normal inference, the study is simulated with both. The other designs have the same
+If the reward model has exact and normal inference, the study is simulated with each. The other designs have the same
 guarantee: with probability 1 - delta, every agent names an arm within the tolerance of its best arm. Designs that need
 a size (a fixed size, five looks, five looks that drop losers) are sized once: they get the smallest size with which
 they have the study's power under every truth of the table. Bechhofer's size and KN follow from the tolerance, so they

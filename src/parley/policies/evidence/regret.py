@@ -33,7 +33,8 @@ USUAL_HORIZON = 10**6  # longer horizons are worth another round or two
 FIRST_SHARE = 0.25  # largest share of the horizon for the first phase
 BOUNDED_REGRET = phrase("the expected regret of wrong answers is bounded, whatever the gaps are")
 
-# Option `rounds` -> precision, growth (of the cost of exploration), optimism, caution; and growth of the time played.
+# Option `rounds` -> precision, growth (of the cost of exploration), optimism and caution; TIME_GROWTH has the growth of
+# the time played.
 REGRET_TEMPERS = {
     4: (0.165, 4.0, 1.7, 0.7),
     5: (0.175, 3.3, 2.0, 0.65),
@@ -64,11 +65,11 @@ class Lined(Wealth):
 class EvidenceRegret(Playing, EvidenceRacing):
     """Evidence racing while playing. No option can break the guarantee; options trade regret for rounds.
 
-    `rounds`: about how many rounds you can afford, 4 to 8 (7 by default); sets `precision`, `growth` (here of what
-    exploration costs, not of samples), `optimism` and `caution`, as in `evidence`, and how fast phases get longer.
+    `rounds`: about how many rounds you can afford, 4 to 8 (7 by default); sets `precision`, `growth` (here of the
+    cost of exploration, not of samples), `optimism` and `caution`, as in `evidence`, and how fast phases get longer.
     `smallest_growth`: the smallest factor by which a phase multiplies the time played so far.
     `loss`: the regret that wrong answers may cost, in units of the cost of one more nat of evidence.
-    `worth`: a contrast is explored only while exploring it costs at most `worth` times the loss expected otherwise.
+    `worth`: a contrast is explored only while exploring it costs at most `worth` times the loss expected without it.
     """
 
     name: ClassVar[str] = "evidence-regret"
