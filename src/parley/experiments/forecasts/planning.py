@@ -266,7 +266,7 @@ Pair = tuple[ScenarioCost, ScenarioCost]  # together and alone
 def make_plan(
     planner: Planner, problem: Problem, scenarios: Sequence[Scenario], known: Mapping[str, Pair] | None = None
 ) -> CostPlan:
-    """Estimate every scenario, together and alone; in the last scenario, also vary delta, weights and privacy.
+    """Estimate every scenario, together and alone; in the last one, also vary delta or horizon, weights and privacy.
 
     Nothing is simulated twice: neither scenarios whose results are `known`, by name, nor the study's own delta and
     weights.
