@@ -1,4 +1,4 @@
-"""The output of `parley demo`: tables, figures, and sentences on why arms are out, how a run ended, what is proven."""
+"""Output of `parley demo`: tables, figures, and sentences on why arms are out, how a run ended and what is proven."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -72,7 +72,7 @@ def answer_sentences(certificate: dict[str, Any]) -> Iterator[str]:
 
 
 def comparison_table(title: str, results: Results) -> Table:
-    """A row per policy: samples, rounds and errors; also the ratio to the lower bound, money and days, if known."""
+    """A table with a row per policy: samples, rounds, errors; if known, also money, days and the ratio to the bound."""
     drawn = [result.get("samples", result["cost"]) for result in results]
     columns = {
         "policy": [result["policy"] for result in results],
@@ -89,7 +89,7 @@ def comparison_table(title: str, results: Results) -> Table:
 
 
 def regret_comparison_table(title: str, results: Results) -> Table:
-    """A row per policy: regret at the horizon, its ratio to the reference, rounds and errors."""
+    """A table with a row per policy: regret at the horizon, its ratio to the reference, rounds and errors."""
     columns = {
         "policy": [result["policy"] for result in results],
         "regret, mean ± sd": [_mean_and_deviation(result["regret"]) for result in results],
@@ -109,7 +109,7 @@ def _errors(result: Mapping[str, Any]) -> str:
 
 
 def regret_phase_table(title: str, policy: Playing, run: Sequence[Phase]) -> Table:
-    """A row per phase of one run of a study with a horizon: draws, exploration, estimated regret, remaining arms."""
+    """A table with a row per phase of one run with a horizon: draws, exploration, estimated regret, remaining arms."""
     rows = []
     for phase in run:
         standing = policy.standing(phase.after)

@@ -66,8 +66,9 @@ def access_mistakes(
 ) -> tuple[list[str], int]:
     """Call every operation of the OpenAPI `document` with every role; return the mistakes and the number of calls.
 
-    A mistake is a sentence about an answer that differs from the `table` of rights. Tokens are those of `agents[0]` in
-    the study "mine"; `ask` makes a request and returns the status code.
+    A mistake is a sentence about an answer that differs from the `table` of rights. Tokens, except the
+    administrator's, are bound to the study "mine", and the agent's token to `agents[0]`. `ask` makes a request and
+    returns the status code.
     """
     wrong, tried = [], 0
     for path, methods in document["paths"].items():

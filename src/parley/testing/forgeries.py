@@ -1,4 +1,4 @@
-"""Ways to tamper with a log. `parley verify` must notice each; a cut or rewritten log, by the agents' receipts."""
+"""Ways to tamper with a log. `parley verify` must notice each; to notice a cut or rewritten log, it needs receipts."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,8 +1,9 @@
 """The numbers of a protocol's dossier: everything that `parley plan --report` simulates, in one object.
 
-Besides operating characteristics, these are: how often each arm is selected; the errors of estimates at the end of a
-study; wrong answers in truths where they can happen, and where all arms tie; rare errors, by tilted runs; the figures
-under deviations from the plan; textbook designs; and example runs.
+In addition to operating characteristics, the dossier has: how often each arm is selected; the errors of estimates at
+the end of a study; wrong answers under truths where they can happen, and where all arms tie; probabilities of rare
+errors, by importance sampling (*tilted* runs); the results under deviations from the plan; textbook designs; and
+example runs.
 """
 
 from __future__ import annotations
@@ -303,8 +304,8 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
 def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, int]]:
     """Truths in which an error can happen, each with the number of studies to simulate.
 
-    Each arm in turn is best by just more than the tolerance; the control is best by less than the tolerance; every site
-    has its own best arm; and the last site has a different best arm from all others.
+    In these truths, each arm in turn is best by just more than the tolerance; the control is best by less than the
+    tolerance; every site has its own best arm; or the last site has a different best arm from all other sites.
     """
     problem, tolerance = instance.problem, instance.problem.tolerance
     many, made = ERRORS * planner.replications, list[tuple[Scenario, int]]()

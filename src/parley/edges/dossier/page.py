@@ -1,4 +1,4 @@
-"""A protocol's dossier as a printable page or as Markdown: one content, two renderings.
+"""A protocol's dossier as a printable page or as Markdown: the same content, rendered in two ways.
 
 The text is in `templates`, as messages that are translated and use the words of the study's audience. Tables and charts
 are made here. Only the page has charts; tables have the same numbers.

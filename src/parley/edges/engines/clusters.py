@@ -1,4 +1,4 @@
-"""Sweeps on a Ray or Dask cluster: on a running cluster, by its address, or on a new cluster of this machine."""
+"""Sweeps on a Ray or Dask cluster: a running cluster, given by its address, or a new cluster on this machine."""
 
 import os
 import socket

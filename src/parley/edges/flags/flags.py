@@ -1,8 +1,8 @@
 """A participant's arm as a feature flag: OFREP, the protocol of all OpenFeature SDKs.
 
 The flag is the study, its variants are the arms, and the targeting key is the participant's key. The first evaluation
-assigns the participant an arm and records it in the journal; later ones return it. docs/integrations.md has a table of
-who gets what.
+assigns the participant an arm and records the arm in the journal; later evaluations return it. docs/integrations.md has
+a table of who gets what.
 """
 
 from collections.abc import Awaitable, Callable

@@ -52,7 +52,7 @@ LONGEST_COOKIE = 4_000  # bytes: browsers drop cookies of more than 4,096
 class Provider(SignIn):
     """The provider that the operator configured.
 
-    State, nonce and PKCE verifier of a sign-in are derived from one secret, which only the browser's cookie has.
+    The state, nonce and PKCE verifier of a sign-in are derived from one secret, which is stored only in a cookie.
     """
 
     path = "/sign-in/oidc"
@@ -93,7 +93,7 @@ class Provider(SignIn):
         return address
 
     async def session(self, secret: str, answer: Mapping[str, str]) -> str:
-        """Open a session for the person in the provider's answer, which the browser brings; returns the session secret.
+        """Open a session for the person whom the provider's answer names; returns the session secret.
 
         Raises a `Refusal` unless the provider signed in a person who has a role here.
         """
@@ -145,7 +145,7 @@ class Provider(SignIn):
         return waiting + await self._seal(kid, bound, waiting)
 
     async def _unseal(self, kid: str, bound: str, sealed: str) -> tuple[str, str]:
-        """The time at which a text was sealed, and the text; a `Refusal` if the seal is wrong or too old."""
+        """Return when a text was sealed, and the text; raise a `Refusal` if the seal is wrong or too old."""
         waiting, seal = sealed[:-64], sealed[-64:]
         if not hmac.compare_digest(seal.encode(), (await self._seal(kid, bound, waiting)).encode()):
             raise Refusal(
@@ -157,14 +157,14 @@ class Provider(SignIn):
         return at, words
 
     async def _seal(self, kid: str, bound: str, waiting: str) -> str:
-        """Compute a seal with a key that every server process has and no browser has: the digest in a person's row."""
+        """Compute a seal with a key that every server process has, and no browser: the digest in the person's row."""
         row = await self._person(kid)
         if row is None:
             raise Refusal("not-allowed", f"{self.host} did not say who you are: start again")
         return _derived(row.digest, f"{bound} {waiting}")
 
     async def _confirm(self, kid: str, since: str, secret: str, answer: Mapping[str, str]) -> None:
-        """Raise a `Refusal` unless the provider names the same person, who signed in there again after `since`."""
+        """Raise a `Refusal` unless the provider says that the person `kid` signed in there again after `since`."""
         found, claims = await self._named(secret, answer)
         if found != kid:
             raise Refusal(
@@ -209,7 +209,7 @@ class Provider(SignIn):
         await asyncio.wrap_future(self._storage.submit(work))
 
     def _role(self, claims: Mapping[str, Any]) -> tuple[Role, str | None]:
-        """The role and the study (None: all studies) of the first entry in the setting whose value is in the claim."""
+        """The role and study (None: all studies) in the first entry of `oidc_roles` whose value the claim contains."""
         claim = self._settings.oidc_claim
         found: Any = claims.get(claim)
         if found is None:  # a path, as in realm_access.roles
@@ -302,12 +302,12 @@ def _derived(secret: str, what: str) -> str:
 
 
 def _bound(secret: str, shown: Page) -> str:
-    """The binding of the text in the browser, besides the person: the cookie's secret, the session, and the study."""
+    """What the sealed text in the browser is bound to, in addition to the person: cookie secret, session and study."""
     return f"{secret} {shown.credential} {shown.study}"
 
 
 def provider_cookie(request: Request) -> dict[str, Any]:
-    """Attributes of the cookie of a sign-in in progress: lax, since the provider's site sends the browser back.
+    """Attributes of the cookie of a sign-in in progress; `samesite` is lax, as the provider's site sends people back.
 
     The cookie's value is a secret, the sealed text, and the address to go to afterwards, separated by dots.
     """

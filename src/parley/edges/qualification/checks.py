@@ -53,7 +53,7 @@ CLOSE = 1e-6  # relative tolerance of numbers: allows only for the rounding of a
 SIMILAR = 0.01  # relative tolerance of simulated studies: allows for a plan that is rounded differently
 CHANCE = 1e-6  # probability that a correct program fails the count of errors at ties
 MIX = [[0.6, 0.1, 0.3], [0.3, 0.7, 0.2], [0.1, 0.2, 0.5]]  # weights; columns add up to 1
-# The second instance of the references: asymmetric weights, and a top 2.
+# The second instance of the references: asymmetric weights, and two best arms to find.
 SECOND = {
     "arms": 4,
     "agents": 3,

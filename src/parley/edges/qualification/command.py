@@ -122,7 +122,7 @@ def _require_empty(database: str) -> None:
 
 
 def _tried(one: Check, bench: Bench) -> dict[str, Any]:
-    """Run a check and return its result. Any exception is a failure, so that the other checks run all the same."""
+    """Run a check and return its result. Any exception is a failure, so that the other checks still run."""
     begun = time.monotonic()
     row = {"name": one.name, "claim": one.claim, "covers": list(one.covers)}
     missing = [extra for extra in one.extras if any(unmet("parley", extra))]
@@ -180,7 +180,7 @@ def _verdict(document: dict[str, Any]) -> str:
 def _write(document: dict[str, Any], page: Path, key: str | None) -> list[Path]:
     """Write the page, the JSON and their signatures; returns the files.
 
-    The page contains the hash of the JSON, which proves that both are of the same run.
+    The page contains the hash of the JSON, which proves that page and JSON come from the same run.
     """
     beside = page.with_suffix(".json")
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"

@@ -138,7 +138,7 @@ def _take_part(address: str, study: str, tokens: Mapping[str, str], received: li
     extras=LIVE,
 )
 def access(bench: Bench) -> str:
-    """Try every operation with every role, in the role's own study and in another, for its own agent and for others."""
+    """Try every operation with every role, in the role's own study and in another study, for two different agents."""
     import httpx2
 
     from parley.agent.client import Client

@@ -1,7 +1,7 @@
 """Why the published tables do not follow from the published algorithms: two mistakes, repeated on purpose.
 
-Both mistakes are in the code that the authors released. The policies and the search here demonstrate them. They are in
-no registry, and give up guarantees of the algorithms.
+Both mistakes are in the code that the authors released. The policies and the search here demonstrate the mistakes.
+They are in no registry, and not all of them keep the guarantees of the algorithms.
 """
 
 import warnings
@@ -28,8 +28,8 @@ class LocalMeansPfUcb(PfUcbBai):
     """PF-UCB-BAI that compares an arm's *local* mean with the best *mixed* mean when it eliminates.
 
     An arm stays a candidate while the best mixed mean of the remaining arms is at most two radii above its local mean.
-    Even the best arm can be eliminated this way. An agent that would lose its last arm stops with the arm of its best
-    mixed mean.
+    Even the best arm can be eliminated this way. An agent that would lose its last arm stops with the arm that has
+    the best mixed mean.
     """
 
     name: ClassVar[str] = "pf-ucb-bai, local means"
@@ -74,9 +74,9 @@ class SearchedWcpe(Wcpe):
     def search(self, state: Halvings, *, iterations: int = ITERATIONS) -> tuple[FloatArray, int, bool]:
         """Search for the fewest draws with SciPy's `trust-constr`, starting from ones.
 
-        Minimises the sum of the draws d >= 0 subject to `n + d >= t * beta(n + d)`, over the arms that are
-        candidates of any agent. Returns the draws `(arm, agent)`, the number of iterations, and whether their limit
-        ended the search.
+        Minimises the sum of the new draws d >= 0 subject to `n + d >= t * beta(n + d)`, over the arms that are
+        candidates of any agent; n are the draws so far, t is the allocation, and beta is the threshold of W-CPE.
+        Returns the draws d `(arm, agent)`, the number of iterations, and whether the iteration limit ended the search.
         """
         live = state.active.any(axis=-1)
         shape = (int(live.sum()), self.problem.agent_count)
@@ -104,7 +104,7 @@ class SearchedWcpe(Wcpe):
         return draws, int(result.nit), bool(result.status == 0)
 
     def shortfall(self, state: Halvings, draws: FloatArray | IntArray) -> float:
-        """The largest amount by which a total `n + d` falls short of `t * beta(n + d)`; 0 if no total does."""
+        """The largest amount by which these draws violate the constraint in `search`; 0 if they satisfy it."""
         live = state.active.any(axis=-1)
         return max(0.0, -float(self._slack((state.counts + draws)[live], self._allocation(state)[live]).min()))
 
@@ -129,7 +129,7 @@ class Search:
 
 
 def searches(instance: Instance, *, seed: int, iterations: int = ITERATIONS) -> list[Search]:
-    """Compute the counts of every phase of one run of W-CPE in both ways; the run itself uses the exact counts."""
+    """Compute the counts of every phase of a run of W-CPE, exactly and by the search; the run uses the exact counts."""
     policy = SearchedWcpe(problem=instance.problem)
     found = []
     for phase in phases(policy, instance, seed=seed):

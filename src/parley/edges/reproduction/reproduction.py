@@ -88,7 +88,7 @@ class Row:
 
     @property
     def algorithm(self) -> str:
-        """The algorithm's name for readers, which for published algorithms is the paper's."""
+        """The algorithm's name for readers; a published algorithm has the name that its paper uses."""
         return ALGORITHMS[self.policy]
 
     @property

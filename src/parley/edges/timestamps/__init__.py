@@ -1,4 +1,7 @@
-"""RFC 3161 time stamps of logs: requesting and checking them. The log format itself allows stamps without this edge."""
+"""RFC 3161 time stamps of logs: request them and check their signatures.
+
+`verify_log` compares stamps with a log even without this edge, but cannot check who signed them.
+"""
 
 from __future__ import annotations
 

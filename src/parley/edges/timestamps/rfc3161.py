@@ -1,8 +1,8 @@
-"""RFC 3161 time stamps of a log: an outside authority confirms that a record, and all before it, existed at a time.
+"""RFC 3161 time stamps of a log: an outside authority confirms when a record, and all before it, existed.
 
 The authority stamps the text whose hash is the record's hash. So the stamp's imprint is that hash, and any program for
 RFC 3161 can check the stamp (`docs/audit.md`). A stamp protects only if somebody other than the log's owner keeps
-a copy: the copy then reveals a log that was rewritten, or cut off before the record.
+a copy of the stamp, which then reveals a log that was rewritten, or cut off before the record.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def ask_stamp(authority: str, record: Record) -> Stamp:
         raise InvalidInput("authority", found=found, allowed=AUTHORITY)
     response = base64.b64encode(content).decode()
     stamp = Stamp(study=record.stream, sequence=record.sequence, head=record.hash, authority=host, response=response)
-    # The nonce excludes an old response that somebody replays.
+    # The nonce rules out an old response that somebody replays.
     if read_response(stamp).tst_info.nonce != request.nonce:
         raise InvalidInput("authority", found=f"an answer from {host} to another request", allowed=AUTHORITY)
     return stamp

@@ -50,7 +50,7 @@ class Stamper(Service):
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start stamping. Logs in which something was decided since their last stamp come first."""
+        """Start stamping, beginning with the logs that have decisions newer than their last stamp."""
         if self._authority:
             self._task = asyncio.create_task(self._run())
 

@@ -1,7 +1,7 @@
 """Notices about a study: decided phases, late sites, stopped arms, proposed stops, held reports, the study's end.
 
-A notice says no more than a viewer may know: what happened, in which study and phase, to which agent, to the minute.
-Names of arms, counts and reasons are only on the page to which the notice links.
+A notice says no more than a viewer may know: what happened, in which study and phase, to which agent, and when (to the
+minute). Names of arms, counts and reasons are only on the page to which the notice links.
 """
 
 from collections.abc import Collection
@@ -144,7 +144,7 @@ def _next_record(
 
 
 def _stage_then(transaction: Transaction, study: str, sequence: int) -> str:
-    """The stage in which a study ended with a certificate: stalled, if it is running again or ended again later."""
+    """The stage in which a study ended with a certificate; if the study went on afterwards, the stage was `stalled`."""
     certified = and_(log.c.stream == study, log.c.kind == "certified", NEW)
     last = transaction.execute(select(func.max(log.c.sequence)).where(certified)).scalar_one()
     row = studies.get(transaction, study)
@@ -168,12 +168,12 @@ def note_late(transaction: Transaction, study: str, at: str) -> int:
 
 
 def late_agents(transaction: Transaction, row: StudyRow, at: str) -> list[str]:
-    """Agents that a running study has awaited for over 1.5 times the expected time, and that are not recorded yet.
+    """Agents that a running study has awaited for over 1.5 times the expected time, and that are not recorded as late.
 
     The expected time follows from the plan and the agent's `rate`, `delay` and `round_days`, if the study states them.
-    Otherwise it is the longest time of the agent's latest phases, in proportion if more is asked now. If neither is
-    known, the agent is never late. A held report counts as missing, so that the absence of a notice does not reveal
-    that the report is held. After a pause or a thaw, the time starts again.
+    Otherwise it is the longest time that the agent needed in its latest phases, scaled up if it has to draw more now.
+    If neither is known, the agent is never late. A held report counts as missing, so that the absence of a notice
+    does not reveal that the report is held. After a pause or a thaw, the time starts again.
     """
     if row.stage is not Stage.RUNNING or not row.awaited:
         return []
@@ -209,7 +209,7 @@ def _began(transaction: Transaction, row: StudyRow) -> str:
 
 
 def _usual_hours(transaction: Transaction, row: StudyRow, draws: dict[str, int]) -> dict[str, float]:
-    """The longest time in hours that each agent needed in one of its latest phases, scaled up if more is asked now."""
+    """The longest time in hours that each agent needed in its latest phases, scaled up if it has to draw more now."""
     report, phase, asked = reports_table.c, phases_table.c, assignments.c
     both = reports_table.join(phases_table, and_(phase.study == report.study, phase.phase == report.phase))
     three = both.join(

@@ -2,8 +2,8 @@
 
 The messages to send follow from the log and each webhook's cursor (`subscriptions`, `notices`). No transaction is open
 while a message is sent. A host's name is resolved once, and the sender connects to the addresses that it checked, so
-that a second lookup cannot lead elsewhere. It follows no redirects, uses no proxies, and reads only the status of a
-response.
+that a second lookup cannot lead elsewhere. The sender follows no redirects, uses no proxies, and reads only the status
+of a response.
 """
 
 import asyncio
@@ -104,7 +104,7 @@ class Sender(Service):
     async def _run(self) -> None:
         while True:
             await guarded(self._look, "cannot look for webhooks to send")
-            # There may be hundreds of commits a second: pause, so that each of them does not cause a check.
+            # There may be hundreds of commits a second: pause, so that not every commit causes a check.
             await asyncio.sleep(min(PAUSE, MOMENT))
             with suppress(TimeoutError):
                 async with asyncio.timeout(MOMENT):

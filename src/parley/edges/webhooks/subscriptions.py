@@ -28,7 +28,8 @@ from parley.protocol.codec import canonical, read_json
 MOST = 20  # webhooks of a server
 LONGEST_URL = 2000
 LEASE = 30.0  # seconds for which a process sends to a webhook alone; longer than any attempt takes
-# Seconds to wait after each failed attempt, as Standard Webhooks proposes: over three days, then a webhook is disabled.
+# Seconds to wait after each failed attempt, as Standard Webhooks proposes. The waits add up to more than three days; if
+# the attempt after the last wait fails too, the webhook is disabled.
 RETRIES = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 USUAL = tuple(kind for kind in Telling if not kind.hidden)  # what every viewer may know
 

@@ -99,7 +99,7 @@ def sequential_words(found: Sequential) -> str:
 
 
 def needed_chart(found: Sequential) -> Markup:
-    """A chart of the draws that sequential studies need (median, 10th to 90th percentile), beside the table's rows."""
+    """A chart of the draws that sequential studies need (median, 10 % to 90 %), and of the table's number of rows."""
     samples = found.document()["samples"]
     most = 1.08 * max(samples["p90"], found.rows)
     x = Scale(0.0, most, 4.0, 416.0)

@@ -1,6 +1,6 @@
 """The analysis of a finished table: every agent's mixed means and differences, with simultaneous intervals.
 
-Estimates are those of a live study with one phase (`parley.estimates`). Intervals are Student's with Bonferroni's
+Estimates are as in a live study with one phase (`parley.estimates`). Intervals are Student's with Bonferroni's
 correction: every mean and every pair of arms of every distinct question has an equal share of delta. So all statements
 are right together with probability 1 - delta, whichever of them a reader selects, even those about the best arm.
 Standard errors are Welch's: each arm of each agent has its own scale. If a mean is skewed, an end of its interval is
@@ -41,7 +41,7 @@ CONSTANT = 1e-12  # scatter smaller than this share of the sum of squares is rou
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Adjustment:
-    """The slope of the outcome in a covariate at every agent, pooled within its arms; `(agent,)` unless stated."""
+    """The slope of outcome on covariate at each agent, pooled within the agent's arms; `(agent,)` unless stated."""
 
     name: str  # of the covariate
     slope: FloatArray
@@ -113,7 +113,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Analysis:
-    """The analysis of a table under stated weights; its estimates are those of a live study with one phase."""
+    """The analysis of a table under stated weights; its estimates are as in a live study with one phase."""
 
     problem: Problem
     draws: Draws  # the rows of the table, adjusted if there is a covariate
@@ -167,7 +167,7 @@ class Analysis:
         """Estimates of mixed means, or of their differences to the `reference`."""
 
         def both(values: FloatArray, sign: float = 1.0) -> FloatArray:
-            """`(arm, agent)`: values of every arm plus `sign` times those of its reference, if there is one."""
+            """`(arm, agent)`: the value of every arm, plus `sign` times the value of its reference if there is one."""
             return values if reference is None else values + sign * np.take_along_axis(values, reference[None], axis=0)
 
         value = both(self.problem.mixed(self.totals.means), -1.0)
@@ -213,7 +213,8 @@ class Analysis:
     def _of_shares(self, value: FloatArray, both: Both, reference: IntArray | None) -> Ends:  # noqa: ARG002
         """Price and Bonett's intervals for rates.
 
-        These intervals add z^2 prior draws, half of them successes, which the cells of a contrast share equally.
+        These intervals add z^2 prior draws, half of them successes, which the cells of a contrast share equally; z is
+        the normal quantile of the interval's level.
         """
         weights, counts, hits = self.problem.weights, self.totals.counts, self.totals.sums
         z = fixed_quantile(2 * self._level)
@@ -305,7 +306,7 @@ def unskewed(reach: FloatArray, skewness: FloatArray) -> FloatArray:
 
 
 def adjusted(draws: Draws, shape: tuple[int, int]) -> tuple[Draws, Adjustment]:
-    """Adjust outcomes to each agent's mean covariate, by a slope pooled within its arms; returns rows and slopes."""
+    """Adjust outcomes to each agent's mean covariate by a slope pooled within arms; return the rows and the slopes."""
     assert draws.covariate is not None
     cell, size, agents = _cell(draws), shape[0] * shape[1], shape[1]
     counts = np.maximum(np.bincount(cell, minlength=size), 1)
@@ -347,7 +348,7 @@ def usual_model(outcome: FloatArray) -> RewardModel:
 
 
 def analysed(problem: Problem, draws: Draws) -> Analysis:
-    """Analyse a table whose arms and agents are those of the problem; outcomes are adjusted if it has a covariate."""
+    """Analyse a table with the problem's arms and agents; outcomes are adjusted if the table has a covariate."""
     if draws.arm is None:
         raise InvalidInput(draws.source, found="no column of arms", allowed="the arm of every row")
     counts = np.bincount(_cell(draws), minlength=problem.arm_count * problem.agent_count).reshape(problem.shape)

@@ -1,10 +1,10 @@
 """Comparison of a study with designs that a statistician would consider, under the same truths, and a recommendation.
 
-If the reward model has exact and normal inference, the study is simulated with both. The other designs have the same
-guarantee: every agent names an arm within the tolerance of its best, for all agents together with probability
-1 - delta. Designs that need a size (a fixed size, five looks, five looks that drop losers) are sized once: they get the
-smallest size with which they have the study's power under every truth of the table. Bechhofer's size and KN follow from
-the tolerance, so they apply only to studies with a tolerance.
+If the reward model has exact and normal inference, the study is simulated with each. The other designs have the same
+guarantee: with probability 1 - delta, every agent names an arm within the tolerance of its best arm. Designs that need
+a size (a fixed size, five looks, five looks that drop losers) are sized once: they get the smallest size with which
+they have the study's power under every truth of the table. Bechhofer's size and KN follow from the tolerance, so they
+apply only to studies with a tolerance.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RUNS = 1000  # simulated runs of every other design under every truth
 FEW_RUNS = 200  # runs of KN, which has many looks
 MOST_NUMBERS = 4_000_000  # runs x looks x pairs of arms x agents that a design may have in memory
 MOST_PAIRS = 20_000  # pairs of arms x agents; with more, only the fixed size and five looks are compared
-# Number of studies of the truth in which errors are most likely, and its limit as a multiple of a row's studies.
+# Number of studies under the truth in which errors are most likely, and its limit as a multiple of a row's studies.
 ERROR_STUDIES, ERRORS = 1000, 5
 BEYOND = 1.05  # a gap of this many tolerances makes the other arms bad answers, but only just
 CLOSE = 1.05  # two sizes whose ratio is smaller count as equal
@@ -50,10 +50,10 @@ class Peer:
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """The results under one truth: those of the study, by inference, and those of the other designs."""
+    """The results for one truth: of the study under each inference method, and of the other designs."""
 
     truth: str
-    studies: Mapping[str, ScenarioCost]  # by inference (without a choice, by the policy's name), the study's own first
+    studies: Mapping[str, ScenarioCost]  # see `Comparison.own` for the keys; the study's own method is first
     peers: Sequence[Peer]
 
     def figures(self, name: str) -> DesignSize | None:
@@ -61,7 +61,7 @@ class Compared:
         return next((peer.figures for peer in self.peers if peer.name == name), None)
 
     def ratio(self, name: str, peer: Peer) -> float:
-        """The study's mean samples over those of another design; `name` is the study's inference."""
+        """The study's mean samples divided by another design's; `name` is the study's key in `studies`."""
         return float(self.studies[name].samples.mean()) / peer.figures.mean
 
     @property
@@ -84,20 +84,20 @@ class Compared:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The comparison under all truths, with errors in the most difficult truth and a recommendation."""
+    """The comparison under all truths, with the errors under the most difficult truth and a recommendation."""
 
     delta: float
     control: str | None
     rows: Sequence[Compared]
     designs: Designs  # the other designs, which can be simulated under further truths
-    error_truth: str  # name of the truth in which errors are most likely; empty without a tolerance or choice
-    errors: Mapping[str, ScenarioCost]  # results of the study under `error_truth`, by inference
+    error_truth: str  # name of the truth in which errors are most likely; empty if there is none
+    errors: Mapping[str, ScenarioCost]  # the study's results there, under each inference method
 
     @property
     def own(self) -> str:
-        """The study's own key in `Compared.studies`.
+        """The key of the stated study in `Compared.studies`.
 
-        The key is the study's inference, or its policy's name if there is no choice of inference.
+        Keys are the names of inference methods; without a choice of inference, the only key is the policy's name.
         """
         return next(iter(self.rows[0].studies))
 
@@ -121,7 +121,7 @@ class Comparison:
 
     @property
     def inference(self) -> tuple[str, str]:
-        """The recommended inference and the reason; the study's own with an empty reason if there is no choice."""
+        """The recommended inference and the reason; if there is no choice, the study's own inference and no reason."""
         if len(self.rows[0].studies) == 1:
             return self.own, ""
         samples = {name: sum(float(row.studies[name].samples.mean()) for row in self.rows) for name in (EXACT, NORMAL)}
@@ -167,7 +167,7 @@ class Comparison:
 
     @property
     def behind(self) -> list[tuple[str, Peer, float]]:
-        """The truths under which another design needs clearly fewer samples, with that design and the study's ratio."""
+        """The truths under which another design needs clearly fewer samples, each with that design and its `ratio`."""
         name, found = self.inference[0], []
         for row in self.rows:
             if row.peers and (ratio := row.ratio(name, row.best)) > CLOSE:
@@ -176,9 +176,9 @@ class Comparison:
 
     @property
     def error_sentence(self) -> str:
-        """How often each inference is wrong in the truth in which errors are most likely.
+        """How often each inference is wrong under the truth in which errors are most likely.
 
-        Empty without a tolerance or a choice of inference.
+        Empty if there is no tolerance, or no choice of inference.
         """
         shares = [
             Translatable(
@@ -233,7 +233,7 @@ def _as_powerful(figures: DesignSize, study: ScenarioCost) -> bool:
 def compare(
     planner: Planner, problem: Problem, known: Sequence[tuple[Scenario, ScenarioCost]], *, runs: int = RUNS
 ) -> Comparison:
-    """Compare a study with other designs, given the truths and the `known` results of the study under each."""
+    """Compare a study with other designs; `known` has the truths, each with the study's results under it."""
     own, others = inferences(planner, problem)
     truths = [truth for truth, _ in known]
     errors: dict[str, ScenarioCost] = {}
@@ -283,7 +283,7 @@ def _error_studies(studies: Sequence[int]) -> int:
 
 
 def inferences(planner: Planner, problem: Problem) -> tuple[str, dict[str, Problem]]:
-    """The name of the study's inference, and the problem with every other inference that its policy supports, by name.
+    """The name of the study's inference, and a problem for every other inference that its policy supports, by name.
 
     Without a choice of inference, the name is the policy's.
     """
@@ -330,7 +330,7 @@ class Designs:
     def of(
         cls, truths: Sequence[Sequence[Instance]], powers: Sequence[float], seed: int, looks: int, runs: int
     ) -> Designs:
-        """Size designs so that they have, under each of `truths`, at least the power given for it."""
+        """Size the designs so that each has at least the power in `powers` under the corresponding truth."""
         problem = truths[0][0].problem
         small = problem.arm_count**2 * problem.agent_count <= MOST_PAIRS
         single = problem.top == 1 and problem.rho is None and not problem.dormant and small
@@ -403,7 +403,7 @@ KN = Translatable("KN, fully sequential")
 def _figures(
     instances: Sequence[Instance], runs: Sequence[Selection], per_cell: int | None = None, most: int | None = None
 ) -> DesignSize:
-    """Summarize the runs of all truths; `most` is the largest possible size, by default the largest of any run."""
+    """Summarize the runs of all truths; `most` is the largest possible size, by default the size of the largest run."""
     samples = np.concatenate([found.samples for found in runs]).astype(np.float64)
     power = np.concatenate([found.power(one) for found, one in zip(runs, instances, strict=True)])
     wrong = np.concatenate([found.bad(one) for found, one in zip(runs, instances, strict=True)])

@@ -3,10 +3,10 @@
 Both draw every cell equally often, by a size fixed in advance. Every agent names the arms with its N best estimates if
 each of them beats every other arm by a critical value times the standard error, less the tolerance. The agent names
 them at the end, or at the first of a few looks (at equal shares of the draws) that allows it. An agent names a bad arm
-only if that arm beats one of its true best arms by as much. Each such pair, for each question, is a one-sided test at
-delta over the number of tests (Bonferroni), so the error is at most delta; scales are taken to be known. A study stops
-at the look at which the last agent names its answer. The size is computed for a gap that is unknown before a real
-study, which favours these designs.
+only if that arm beats one of the agent's true best arms by as much. Each such pair, for each question, is a one-sided
+test at the level delta over the number of tests (Bonferroni), so the error probability is at most delta; scales are
+taken to be known. A study stops at the look at which the last agent names its answer. The size is computed for a gap
+that is unknown before a real study, which favours these designs.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def obrien_fleming(looks: int, level: float) -> FloatArray:
     ([2.797, 1.977], [1.96])
     """
     single = math.sqrt(looks) * float(-ndtri(level))
-    # Looks share the level, so the line is above that of a single test and below Bonferroni's line for all looks.
+    # Looks share the level, so the line is above the line of a single test and below Bonferroni's line for all looks.
     highest = math.sqrt(looks) * float(-ndtri(level / looks)) + 1e-6
     line = brentq(lambda at: math.log(crossing_probabilities(at, looks).sum() / level), single - 1e-6, highest)
     return np.asarray(line / np.sqrt(np.arange(1, looks + 1)))

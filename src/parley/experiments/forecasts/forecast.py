@@ -224,8 +224,8 @@ def _copies(state: S, count: int) -> S:
 def bound_at_estimates(policy: Policy, state: State) -> FloatArray | None:
     """`(arm, agent)`: draws that every delta-correct policy needs, if the estimated means are the true means.
 
-    It is the allocation of Theorem 1 times log(1 / (2.4 delta)). None if two estimates tie, or if the study may end
-    without exact answers.
+    It is the allocation of the paper's Theorem 1 times log(1 / (2.4 delta)). None if two estimates tie, or if the study
+    may end without exact answers.
     """
     problem = policy.problem
     factor = math.log(1 / (2.4 * problem.delta))

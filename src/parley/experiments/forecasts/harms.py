@@ -26,7 +26,7 @@ NOTHING: Mapping[str, FloatArray] = MappingProxyType({})
 
 @dataclass(frozen=True, kw_only=True)
 class HarmChance:
-    """The forecast of a guardrail for one harmful arm and one size of the harm.
+    """The forecast of a guardrail for one arm and one size of harm.
 
     With a margin, every arm but the control is worse than the control by the given number of margins. With a limit,
     only one arm is harmful, by the given number of steps.

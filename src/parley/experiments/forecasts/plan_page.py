@@ -147,7 +147,10 @@ def budget_table(title: str, found: Sequence[Characteristic]) -> Table:
 
 
 def beside_table(title: str, found: Comparison) -> Table:
-    """One row per truth: mean samples and power by inference, and the other design with the fewest samples."""
+    """A table of the comparison, one row per truth.
+
+    The columns are mean samples and power under each inference method, and the other design with the fewest samples.
+    """
     names = list(found.rows[0].studies)
     head = ["truth", *(f"{what}, {name}" for name in names for what in ("samples", "power"))]
     rows = []
@@ -161,9 +164,9 @@ def beside_table(title: str, found: Comparison) -> Table:
 
 
 def designs_table(title: str, found: Comparison, name: str = "this study") -> Table:
-    """One row per truth and design: size, looks, power, errors, and the study's mean samples over the design's.
+    """A table of sizes, looks, power and errors, one row per truth and design.
 
-    Only the first row of a truth has its name.
+    The last column is the study's mean samples divided by the design's. Only the first row of a truth has its name.
     """
     rows: list[list[str]] = []
     for row in found.rows:
@@ -185,7 +188,7 @@ def designs_table(title: str, found: Comparison, name: str = "this study") -> Ta
 
 
 def versus_table(title: str, studies: Sequence[ScenarioCost]) -> Table:
-    """How often superiority over the control is proven, and how often wrongly claimed; one row per truth."""
+    """How often superiority over the control is proven, and how often it is wrongly claimed; one row per truth."""
     rows = []
     for study in studies:
         found, wrong = study.claims(), 0 if study.falsely is None else int(study.falsely.sum())
@@ -232,7 +235,7 @@ def shapes_table(title: str, problem: Problem, history: History) -> Table:
 
 
 def harms_table(title: str, found: Sequence[HarmChance]) -> Table:
-    """The probabilities that guardrails raise an alarm about an arm, or clear it; one row per size of harm."""
+    """Probabilities that guardrails raise an alarm about an arm or clear it; one row per guardrail and size of harm."""
     rows = [
         (
             one.guardrail,
@@ -257,7 +260,7 @@ def largest_fixed_size(found: Sequence[Characteristic]) -> str:
 
 
 def trade_off_table(title: str, timed: Logistics) -> Table:
-    """Days and money of a study by the value of a day, from the cheapest study to the fastest."""
+    """Days and money of a study for each assumed cost of a day, from the cheapest study to the fastest."""
     rows = []
     for point in timed.trade_off:
         costs = point.study.summary()
@@ -375,7 +378,7 @@ def plan_figure(plan: CostPlan, *, theme: str = "light") -> Figure:
 
 
 def operating_figure(found: Sequence[Characteristic], *, theme: str = "light") -> Figure:
-    """Plot power, wrong answers and samples by truth; samples also of a fixed size and of every agent alone."""
+    """Plot power, wrong answers and samples by truth, with the samples of textbook designs and of every agent alone."""
     places, names = np.arange(len(found)), [translated(one.study.scenario) for one in found]
     with canvas(theme, 11, 2.7 + 0.36 * len(found)) as (figure, style):
         power, cost = figure.subplots(1, 2, width_ratios=(1, 1.35), sharey=True)
@@ -447,7 +450,7 @@ def _mean_to_p90(
 
 
 def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The Pareto frontier of points, from left to right: those that no other point beats in both coordinates.
+    """The Pareto frontier from left to right: the points that no other point beats in both coordinates.
 
     >>> frontier([(3.0, 1.0), (2.0, 2.0), (2.5, 2.5), (1.0, 4.0)])
     [(1.0, 4.0), (2.0, 2.0), (3.0, 1.0)]
@@ -460,9 +463,9 @@ def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
 
 
 def trade_off_figure(timed: Logistics, *, theme: str = "light") -> Figure:
-    """Plot mean days against mean money, with a point per value of a day and a ring around the study's own point.
+    """Plot mean money against mean days: a point for each assumed cost of a day, and a ring around this study's point.
 
-    The line joins the points of the frontier only: means of simulations scatter, and a line through all points would
+    The line joins only the points of the frontier: means of simulations scatter, and a line through all points would
     run back and forth.
     """
     costs = [point.study.summary() for point in timed.trade_off]

@@ -1,7 +1,7 @@
 """Forecasts of the cost of a study that is not launched yet, by simulation of plausible truths.
 
 If the study states rates, the forecast includes a calendar of when every site draws, and a trade-off of days against
-money: the same study planned with higher and higher values of a day, as a curve to choose from.
+money: a curve to choose from, along which the same study is planned for a higher and higher cost of a day.
 """
 
 import math
@@ -28,7 +28,7 @@ DELTAS = (0.1, 0.05, 0.01, 0.001)
 RHOS = (0.5, 0.05, 0.005)
 CAP = 100  # studies alone stop at this multiple of the largest study together; their costs are then lower bounds
 MOST_PHASES = 60  # of the calendar
-STEPS = (0.1, 0.5, 2.0, 8.0, 50.0)  # values of a day to try, as multiples of the cheapest study's cost per day
+STEPS = (0.1, 0.5, 2.0, 8.0, 50.0)  # costs of a day to try, as multiples of the cheapest study's cost per day
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,8 +142,8 @@ class Planner:
     ) -> ScenarioCost:
         """Simulate the studies of one scenario; `max_samples` is a cap that stops near-ties.
 
-        `planned` is the problem by which the policy plans, if its prices differ from those of `problem`, by which costs
-        are counted.
+        If `planned` is given, the policy plans by the prices of that problem; costs are always counted by the prices of
+        `problem`.
         """
         policy = make_policy(self.policy, planned or problem, self.options)
         instances = scenario.instances(problem)
@@ -266,7 +266,7 @@ Pair = tuple[ScenarioCost, ScenarioCost]  # together and alone
 def make_plan(
     planner: Planner, problem: Problem, scenarios: Sequence[Scenario], known: Mapping[str, Pair] | None = None
 ) -> CostPlan:
-    """Estimate every scenario, together and alone; in the last scenario, also vary delta and the weights.
+    """Estimate every scenario, together and alone; in the last one, also vary delta or horizon, weights and privacy.
 
     Nothing is simulated twice: neither scenarios whose results are `known`, by name, nor the study's own delta and
     weights.
@@ -299,7 +299,7 @@ _OWN, _ALONE = "own", "alone"
 
 
 def _same_question(problem: Problem, moved: Problem) -> str | None:
-    """The key of known results for a varied problem: those of the study itself, or of every agent alone; else None."""
+    """The key of the known results that also apply to a varied problem, `_OWN` or `_ALONE`; None if neither applies."""
     if any(getattr(moved, key) != getattr(problem, key) for key in ("delta", "horizon", "rho")):
         return None
     if np.array_equal(moved.weights, problem.weights):
@@ -357,7 +357,7 @@ def logistics(planner: Planner, problem: Problem, scenario: Scenario) -> Logisti
 
 
 def trade_off(planner: Planner, problem: Problem, scenario: Scenario) -> list[TradeOffPoint]:
-    """Simulate a study for each of `day_costs`, as points of days against money; empty without a trade-off."""
+    """Simulate the study for each assumed cost of a day (`day_costs`); empty if there is no trade-off."""
     if not has_trade_off(planner.policy, problem):
         return []
     planner.announce("days against money")
@@ -384,15 +384,15 @@ def trade_off_studies(planner: Planner, problem: Problem, scenario: Scenario) ->
 def has_trade_off(policy: str, problem: Problem) -> bool:
     """Whether a study can trade days for money.
 
-    It cannot without rates, with free draws, with a policy that plans by neither time nor money, or with a horizon,
-    until which all agents draw.
+    It cannot if it states no rates, if draws are free, if its policy plans by neither time nor money, or if it has a
+    horizon, until which all agents draw.
     """
     paid = problem.rate is not None and bool((problem.price > 0).all())
     return paid and problem.horizon is None and policy_class(policy).plans_by_price
 
 
 def day_costs(problem: Problem, scenario: Scenario) -> list[float]:
-    """Values of a day to try, from 0 (the cheapest study) to inf (the fastest), including the study's own."""
+    """Costs of a day to try, from 0 (the cheapest study) to inf (the fastest), including the cost that is stated."""
     bound = cost(scenario.instances(problem)[0], accuracy=1e-3)
     a_day = float(money_of(problem, bound.allocation) / days_needed(bound.allocation, stated_rates(problem)))
     digits = 1 - math.floor(math.log10(a_day))  # two significant digits: round values are easier to choose from

@@ -2,7 +2,8 @@
 
 Operating characteristics are the results of a design under truths that a protocol names: the power (the probability
 that every agent gets an answer within the tolerance of its best), wrong answers, samples and rounds. They also contain
-textbook designs of the same power, every agent alone, and the power by budget beside that of a fixed size.
+the results of textbook designs with the same power and of every agent alone, and compare the power of the study with
+the power of a fixed size at several budgets.
 
 Budgets are compared with common random numbers: the studies of every budget see the same rewards for as long as they
 draw the same counts, so that a larger budget hardly ever looks worse by chance.
@@ -183,7 +184,7 @@ BUDGETS = 5  # number of budgets at which a study and a fixed size are compared
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetPoint:
-    """The results of a study with a budget, and those of a fixed size with the same budget."""
+    """The results of a study and of a fixed size, both with the same budget."""
 
     max_samples: int
     study: ScenarioCost
@@ -226,7 +227,7 @@ def operating_scenarios(problem: Problem, gaps: Sequence[float]) -> dict[float |
 def characteristics(
     planner: Planner, problem: Problem, truths: Mapping[float | None, Scenario], *, by_budget: bool = True
 ) -> list[Characteristic]:
-    """Simulate every truth, together and alone, and size the textbook designs for the same power.
+    """Simulate the study under every truth, together and alone, and size the textbook designs for the same power.
 
     With `by_budget`, several budgets are simulated too. If all studies have the right answers, the designs are sized
     for the largest power below 1 that this number of studies can resolve.
@@ -266,7 +267,7 @@ def characteristics(
 def _budgets(problem: Problem, sizes: Sequence[int]) -> list[int]:
     """The budgets at which designs are compared.
 
-    They range from a quarter of the smallest fixed size to the largest, and include the study's own budget.
+    They range from a quarter of the smallest of the fixed `sizes` to the largest, and include the study's own budget.
     """
     own = [] if problem.max_samples is None else [problem.max_samples]
     ends = sizes or own

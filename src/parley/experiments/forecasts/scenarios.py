@@ -2,7 +2,7 @@
 
 A *scenario* is a set of plausible instances. A gap scenario is the hardest instance with a given gap: every arm outside
 the top N is worse by exactly that gap, for every agent. A prior scenario draws local means at random: each arm has a
-level common to all agents, and each agent's means differ from it by a share `heterogeneity` of the spread.
+level common to all agents, and each agent deviates from it; `heterogeneity` is the deviations' share of the spread.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Scenario:
     covariate: CovariateTruth | None = None  # relation of covariate and outcome; None: as the problem assumes
 
     def instances(self, problem: Problem) -> list[Instance]:
-        """The scenario's instances for a problem, which may have another delta or other weights."""
+        """The scenario's instances for a problem, whose delta and weights may differ from the study's."""
         like: dict[str, Any] = {"scale": self.scale, "drift": self.drift, "history": self.history}
         like |= {"covariate": self.covariate}
         return [Instance(problem=problem, means=means, **like) for means in self.means]
@@ -48,7 +48,7 @@ class Scenario:
     def shaped(self, truth: Instance | None) -> Scenario:
         """The scenario with rewards resampled from the past rows of `truth`, so that they have its skew and tails.
 
-        Unchanged if there is no truth or if it has no rows.
+        The scenario is unchanged if there is no truth, or if the truth has no rows.
         """
         if truth is None or truth.history is None:
             return self
@@ -108,10 +108,10 @@ def gap_scenario(problem: Problem, gap: float) -> Scenario:
 def prior_scenario(
     problem: Problem, *, spread: float, heterogeneity: float, min_gap: float, instances: int, seed: int
 ) -> Scenario:
-    """Random instances: an arm's mean mixes a level common to all agents and the agent's own, by `heterogeneity`.
+    """Random instances, in which each mean mixes a level that all agents share with a level of one agent.
 
-    Levels are uniform over `spread`. Draws whose smallest gap is below `min_gap` are repeated, since no study can be
-    planned for a tie.
+    `heterogeneity` is the weight of the agent's level. Levels are uniform over `spread`. An instance whose smallest gap
+    is below `min_gap` is drawn again, since no study can be planned for a tie.
     """
     above_zero("spread", spread)
     checks.within("heterogeneity", heterogeneity, 0, 1)
@@ -148,7 +148,7 @@ def _draw(
 def with_weights(problem: Problem, weights: FloatArray) -> Problem:
     """The problem with other weights.
 
-    A site that did not draw before, and so has no rate, gets the rate of the slowest other site if it now has weight.
+    A site that did not draw before has no rate: if it now has weight, it gets the rate of the slowest other site.
     """
     if problem.rate is None or problem.rate.all():
         return problem.with_(weights=weights)
@@ -157,7 +157,7 @@ def with_weights(problem: Problem, weights: FloatArray) -> Problem:
 
 
 def along_weights(problem: Problem) -> tuple[str, list[tuple[float, Problem]]]:
-    """Variants of the problem with less and less collaboration, up to none.
+    """Variants of the problem with less and less collaboration, down to none.
 
     Returns the name of the parameter that varies, and its values with the resulting problems. The parameter is alpha if
     weights are personalized, else the share of an agent's own reward added to its mix. At 1 every agent is alone.

@@ -1,14 +1,15 @@
 """Ranking and selection procedures, and group-sequential trials that drop losers, for comparison with a study.
 
-All have the guarantee of a study: every agent names an arm within the tolerance of its best, for all agents together
-with probability 1 - delta. Bechhofer (Annals of Mathematical Statistics 25, 1954) makes a fixed number of draws
-everywhere. KN (Kim and Nelson, ACM TOMACS 11, 2001) looks after every draw and drops arms that are behind another arm
-by more than a line that falls to 0. A multi-arm multi-stage trial has a few looks, which share the level by Lan and
-DeMets (Biometrika 70, 1983).
+All have the guarantee of a study: with probability 1 - delta, every agent names an arm within the tolerance of its best
+arm. Bechhofer's procedure (Annals of Mathematical Statistics 25, 1954) makes a fixed number of draws everywhere. KN
+(Kim and Nelson, ACM TOMACS 11, 2001) compares arms after every draw, and drops an arm that is behind another arm by
+more than a line that falls to 0. A multi-arm multi-stage trial has a few looks, which share the level by the method of
+Lan and DeMets (Biometrika 70, 1983).
 
 These procedures answer a single question. For several agents, each agent's question is answered from its own mix of the
-same draws, at delta over the number of questions (Bonferroni); a cell is drawn while an agent that weighs it still
-needs the arm. Sums are Gaussian with the true variances of the cells, even for rates, which favours these designs.
+same draws, at the level delta over the number of questions (Bonferroni); a cell is drawn while some agent that weighs
+it still needs the arm. Sums are Gaussian with the true variances of the cells, even for rates, which favours these
+designs.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Spending = Callable[[float], float]  # share of the information -> level spent u
 
 @cache
 def bechhofer_constant(arms: int, confidence: float) -> float:
-    """Bechhofer's constant h, for selecting the best of `arms` arms.
+    """Bechhofer's constant h, for selecting the best of K = `arms` arms.
 
     If all other means are h standard errors below the best mean, the best arm has the largest estimate with probability
     `confidence`, which is the integral of Phi(x + h)^(K - 1) phi(x) dx over the best arm's estimate.
@@ -69,7 +70,7 @@ def kn_limit(arms: int, delta: float) -> float:
 def kn_constants(arms: int, delta: float, first: int) -> tuple[float, float]:
     """The constants eta and h^2 of KN with c = 1, if scales are estimated from `first` draws of every arm.
 
-    With n first draws, eta solves (1 + 2 eta)^(-(n - 1) / 2) / 2 = delta / (K - 1).
+    With n first draws of K arms, eta solves (1 + 2 eta)^(-(n - 1) / 2) / 2 = delta / (K - 1).
 
     >>> [round(value, 3) for value in kn_constants(10, 0.05, 10)]
     [0.859, 15.464]
@@ -178,7 +179,7 @@ def bechhofer_samples(instances: Sequence[Instance]) -> int | None:
 
 
 def bechhofer(instance: Instance, draws: int, *, runs: int, seed: int) -> Selection:
-    """Simulate Bechhofer's procedure: after `draws` of every cell, an agent names the arm with its largest estimate."""
+    """Simulate Bechhofer's procedure: after `draws` draws per cell, each agent names the arm with its best estimate."""
     errors = np.random.default_rng(seed).standard_normal((runs, *instance.means.shape))
     found = instance.problem.mixed(instance.means + errors * np.sqrt(cell_variances(instance) / draws))
     ones = np.ones(runs, dtype=np.int64)
@@ -197,7 +198,8 @@ def kn(
     """Simulate KN with c = 1: a look after every draw of the needed cells, or `looks` evenly spaced looks.
 
     The variance S^2 of every difference of an agent's mixed rewards is known, or `estimated` once from the first draws.
-    An agent drops an arm when another is ahead by `max(0, h^2 S^2 / (2 zone r) - zone / 2)` after r draws of each cell.
+    After r draws of each cell, an agent drops an arm when another is ahead by
+    `max(0, h^2 S^2 / (2 zone r) - zone / 2)`, with h^2 from `kn_limit` or `kn_constants`.
     Less frequent looks only make false drops rarer (Jennison, Johnstone and Turnbull 1982).
     """
     problem, rng, scales = instance.problem, np.random.default_rng(seed), np.sqrt(cell_variances(instance))
@@ -235,7 +237,10 @@ def kn(
 
 
 def _needed(problem: Problem, alive: BoolArray, open_: BoolArray) -> IntArray:
-    """`(run,)`: the number of cells to draw: those whose arm remains for an undecided agent with weight on the site."""
+    """`(run,)`: the number of cells to draw.
+
+    A cell is drawn if its arm remains for an undecided agent with weight on the site.
+    """
     wanted = (alive & open_[:, None]).astype(np.float64) @ (problem.weights > 0).T.astype(np.float64)
     return np.asarray((wanted > 0).sum(axis=(1, 2)))
 
@@ -244,9 +249,9 @@ def _needed(problem: Problem, alive: BoolArray, open_: BoolArray) -> IntArray:
 class DroppingTrial:
     """A multi-arm multi-stage trial under one truth, to be run at any size with the same random errors.
 
-    Looks are at even shares of the information, their levels are O'Brien and Fleming's, and Bonferroni's correction is
-    over the pairs of one arm. An agent drops an arm when another is proven better. The agent's leader becomes its
-    answer once no other arm can be better by the tolerance.
+    Looks are at even shares of the information, their levels are O'Brien and Fleming's, and Bonferroni's correction
+    counts, for every question, the pairs of one arm with each other arm. An agent drops an arm when another is proven
+    better. The agent's leader becomes its answer once no other arm can be better by the tolerance.
     """
 
     instance: Instance
@@ -266,7 +271,7 @@ class DroppingTrial:
         )
 
     def run(self, draws: float) -> Selection:
-        """Run the trial with at most `draws` of every cell; agents without proof at the last look name no arm."""
+        """Run the trial with at most `draws` draws per cell; agents without proof at the last look name no arm."""
         problem, (looks, runs, arms, agents) = self.instance.problem, self.errors.shape
         variances, each = cell_variances(self.instance) @ problem.squared_weights, draws / looks
         alive, open_ = np.ones((runs, arms, agents), dtype=np.bool_), np.ones((runs, agents), dtype=np.bool_)

@@ -106,7 +106,7 @@ THEMES = {
 
 
 def theme_named(name: str) -> Theme:
-    """A theme by its name; raise an error that lists all themes if the name is unknown."""
+    """Return a theme by its name; raise an error that lists all themes if the name is unknown."""
     if name not in THEMES:
         raise UnknownName("theme", name, THEMES)
     return THEMES[name]
@@ -142,9 +142,9 @@ PRINTED: Any = {
 
 @contextmanager
 def column_width(inches: float | None) -> Iterator[None]:
-    """A context in which figures are `inches` wide, like a page's column, with letters of 8 points.
+    """A context in which figures are `inches` wide, like a page's column, with 8-point letters.
 
-    With None, every figure has its own width.
+    With None, each figure keeps its usual width.
     """
     token = _WIDTH.set(inches)
     try:
@@ -176,7 +176,7 @@ def draw_boxes(
 ) -> None:
     """Draw boxplots of one colour, one for each of `values`, at the positions `places`.
 
-    Boxes have the quartiles as ends; whiskers extend by up to 1.5 times the distance of the quartiles.
+    Boxes end at the quartiles; whiskers extend by up to 1.5 times the distance between the quartiles.
     """
     drawn = panel.boxplot(
         list(values),

@@ -37,7 +37,7 @@ Found = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Harm:
-    """The values of a guardrail's outcome that count as harm: those above a bound, or those below."""
+    """The values of a guardrail's outcome that count as harm: the values above a bound, or the values below it."""
 
     bound: float
     above: bool  # whether harm lies above the bound
@@ -59,11 +59,11 @@ def forest_chart(
     tolerance: float = 0.0,
     harm: Harm | None = None,
 ) -> Markup:
-    """A forest plot of one agent's `arms`, in the form in which the API returns them.
+    """A forest plot of one agent's `arms`, given in the form in which the API returns them.
 
-    `kind` selects the estimates: mean, to_leader or to_control. For differences, `to` is the arm whose value is 0, and
-    the differences within the `tolerance` are shaded, since such arms count as equally good. For a guardrail, `harm`
-    is shaded.
+    `kind` selects the estimates: "mean", "to_leader" or "to_control". For differences, `to` is the arm whose value is
+    0, and the differences within the `tolerance` are shaded, since such arms count as equally good. For a guardrail,
+    `harm` is shaded.
     """
     shown = list(arms[:MOST]) if harm else _shown(arms)
     ends = [
@@ -126,7 +126,7 @@ def _tick(across: float, y: float, words: str) -> Markup:
 
 
 def _shown(arms: Sequence[Found]) -> list[Found]:
-    """The arms in the order of their estimates, best first, and only the best MOST of them."""
+    """Up to MOST arms with the best estimates, best first."""
 
     def rank(arm: Found) -> float:
         value = arm["mean"]["estimate"]

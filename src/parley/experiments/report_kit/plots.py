@@ -16,7 +16,7 @@ from parley.text.tabular import Columns, Picture, Tabular
 
 
 def draw(table: Tabular, values: str | None = None, axes: Any = None) -> Axes:
-    """Draw a table's picture, of its usual column or of the column `values`, on the given axes or on new ones.
+    """Plot a table's usual column, or its column `values`, on the given axes or on new ones.
 
     >>> from matplotlib.figure import Figure
     >>> import parley

@@ -19,7 +19,7 @@ from parley.text.translation import Translatable, gettext, translated
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 TOKEN = re.compile("\x00([a-z_]+) (\\d+)")
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
-# Characters that Markdown would read as markup; the underscore in a_b and the minus in -0.5 are not.
+# Characters that Markdown would read as markup; the underscore in a_b and the minus in -0.5 are left alone.
 SPECIAL = re.compile(r"([\\`*<>|\[\]#~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|\A[-+=](?=[-= ]|\Z))")
 NUMBERED = re.compile(r"\A(\d+)(?=[.)](?: |\Z))")  # a number that would begin a list
 
@@ -106,7 +106,7 @@ def _table(tokens: Sequence[Token]) -> Markup:
 
 
 def words_of_reader() -> dict[str, str]:
-    """The words of the reader's field and language for arms, agents, draws and rewards."""
+    """The words for arms, agents, draws and rewards in the reader's field and language."""
     return {
         "agent": gettext("agent"),
         "agents": gettext("agents"),

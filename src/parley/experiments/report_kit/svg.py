@@ -77,7 +77,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Round numbers for a logarithmic axis: 1, 2 and 5 times powers of 10, or only powers of 10 over three decades.
+    """Round numbers for a logarithmic axis: 1, 2 and 5 times powers of 10; only powers of 10 from three decades on.
 
     >>> log_ticks(80, 3_000), log_ticks(0.02, 1e6)[:3]
     ([100.0, 200.0, 500.0, 1000.0, 2000.0], [0.1, 1.0, 10.0])
@@ -189,7 +189,7 @@ MOST_SITES = 40  # largest number of sites in a calendar; more rows would be too
 
 
 def phase_begins(days: Sequence[Sequence[float]], delay: Sequence[float], round_days: float) -> list[float]:
-    """The day on which every phase begins, and the day on which the last phase ends.
+    """The days on which the phases begin, and the day on which the last phase ends.
 
     `days` is how long each agent draws, `(phase, agent)`; outcomes come `delay (agent,)` days later, and every round
     of communication takes `round_days`.

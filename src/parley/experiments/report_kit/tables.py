@@ -1,7 +1,7 @@
-"""Tables with five renderings: for a terminal, a page, Markdown, CSV, and as plain records.
+"""Tables with five renderings: for a terminal, as HTML, as Markdown, as CSV, and as plain records.
 
 A column is right-aligned if all its cells are numbers; on a screen the first column is always left-aligned. On a
-terminal, words wrap and numbers are never cut. If the columns do not fit side by side even so, each row becomes a small
+terminal, words wrap and numbers are never cut. If the columns still do not fit side by side, each row becomes a small
 list.
 """
 
@@ -131,7 +131,7 @@ class Table:
         """The table in HTML, without its title; every cell is escaped, and a wide table scrolls sideways."""
         cells = self.cells()
         sides = [Markup(' class="num"') if right else "" for right in _right(len(self.head), cells)]
-        # A table with a title gets the keyboard focus, so that readers without a mouse can scroll it.
+        # A table with a title can get the keyboard focus, so that readers without a mouse can scroll it.
         named = Markup(' tabindex="0" role="region" aria-label="{}"').format(self.title) if self.title else ""
         parts = [Markup('<div class="scroll"{}><table class="lines"><thead><tr>').format(named)]
         parts += [
@@ -153,12 +153,12 @@ class Table:
 
 
 def _numeric(count: int, cells: Sequence[Sequence[str]]) -> list[bool]:
-    """Whether each of the `count` columns contains only numbers."""
+    """For each of the `count` columns, whether it contains only numbers."""
     return [all(is_number(row[place]) for row in cells) for place in range(count)]
 
 
 def _right(count: int, cells: Sequence[Sequence[str]]) -> list[bool]:
-    """Whether each column is right-aligned on a screen: columns of numbers are, but not the first, which names rows."""
+    """For each column, whether it is right-aligned on a screen: columns of numbers are, except the first column."""
     return [place > 0 and numeric for place, numeric in enumerate(_numeric(count, cells))]
 
 

@@ -1,6 +1,6 @@
-"""Engines, which run the cells of a sweep through joblib: on processes of this machine or on an edge's cluster.
+"""Engines run the cells of a sweep through joblib: in processes of this machine, or on a cluster that an edge offers.
 
-A crew yields results as they finish, in any order. If workers die, it raises `WorkersLost`: the caller keeps the
+A `Crew` yields results as they finish, in any order. If workers die, it raises `WorkersLost`: the caller keeps the
 results so far and runs the remaining cells again. Results do not depend on the engine, because a cell contains all the
 data it needs.
 """
@@ -53,7 +53,7 @@ class Crew:
 class Engine:
     """The choice of an engine: its name, its number of workers, and the address of a running cluster.
 
-    Without a number of workers, the engine uses all that are available.
+    If `workers` is None, the engine uses all available workers.
 
     >>> with Engine(workers=1).open() as crew:
     ...     sorted(crew.map(abs, [-1, 2]))

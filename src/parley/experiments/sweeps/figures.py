@@ -64,9 +64,9 @@ def drawn_axes(results: Results) -> list[str]:
 
 
 def box_axis(results: Results) -> str | None:
-    """The axis that groups boxplots: the first numeric axis, else the first other axis; None without any.
+    """The axis that groups boxplots: the first numeric axis, else the first other axis; None if there are no axes.
 
-    Neither the policy nor seeds count.
+    The policy and seeds do not count as axes here.
     """
     names = [axis for axis in results.axes if axis not in (*INSTANCES, "policy")]
     return next(iter([*drawn_axes(results), *names]), None)
@@ -98,7 +98,7 @@ def bound_curve(results: Results, summary: pd.DataFrame, x: str) -> list[Curve]:
 
 
 def saving_curves(results: Results, x: str) -> list[Curve]:
-    """Curves of the lower bound with every agent alone, over the lower bound with collaboration, along the axis `x`.
+    """Curves along the axis `x` of a ratio: the lower bound with every agent alone, over the one with collaboration.
 
     The list is empty if the ratio does not depend on `x`.
     """
@@ -219,7 +219,7 @@ def cost_boxes(results: Results, x: str | None, *, theme: str = "light") -> Figu
 
 
 def allocation(draws: Sequence[tuple[str, FloatArray]], problem: Problem, *, theme: str = "light") -> Figure:
-    """Draw a heat map of draws by arm and agent for every (title, draws); colours are shares of all draws."""
+    """Draw a heat map of draws by arm and agent for each pair (title, draws); colours are shares of all draws."""
     shown = draws[:MOST_HEAT_MAPS]
     columns = charts.side_by_side(min(4, len(shown)))
     rows = -(-len(shown) // columns)
@@ -243,7 +243,7 @@ def allocation(draws: Sequence[tuple[str, FloatArray]], problem: Problem, *, the
 
 
 def collaboration(results: Results, x: str, *, theme: str = "light") -> Figure:
-    """Plot how many times fewer samples agents need together than alone, by the lower bounds, along an axis."""
+    """Plot along an axis how many times fewer samples agents need together than alone, judged by the lower bounds."""
     with charts.canvas(theme, 7.2, 4.4) as (figure, style):
         panel = figure.subplots()
         _lines(panel, saving_curves(results, x), x, style)

@@ -76,7 +76,7 @@ def line_chart(
     bounds: Sequence[figures.Curve] = (),
     log_y: bool = False,
 ) -> Markup:
-    """A chart of curves with bands along an axis of the sweep, and bounds as dotted lines, with numbers on hovering."""
+    """A chart of curves with bands along an axis of the sweep; bounds are dotted lines, and hovering shows numbers."""
     every = [*curves, *bounds]
     upright = [float(value) for curve in every for ends in (curve.y, curve.low, curve.high) for value in ends]
     rise = Axis.over(upright, BOTTOM, TOP, logarithmic=log_y, zero=True)
@@ -113,7 +113,7 @@ def line_chart(
 def box_chart(made: Sequence[figures.Boxes], *, y: str, label: str) -> Markup:
     """A chart of boxplots by group, with a colour per policy.
 
-    Boxes have the quartiles as ends; whiskers extend by up to 1.5 times the distance of the quartiles.
+    Boxes end at the quartiles; whiskers extend by up to 1.5 times the distance between the quartiles.
     """
     groups = list(dict.fromkeys(name for one in made for name in one.groups))  # an unfinished policy has fewer groups
     rise = Axis.over([float(end) for one in made for some in one.values for end in (some.min(), some.max())],

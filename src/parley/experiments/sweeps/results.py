@@ -122,9 +122,9 @@ def interval(values: FloatArray, *, level: float = 0.95, method: str = "t", seed
 
 
 def grouped(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Yield the groups of rows that agree in some columns, each with its key, in order of appearance.
+    """Yield the groups of rows that agree in the columns `names`, each with its key, in order of appearance.
 
-    Without columns, all rows are one group with an empty key.
+    Without names, all rows are one group with an empty key.
     """
     if not names:
         yield (), frame
@@ -136,8 +136,8 @@ def grouped(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[tuple[A
 def summary(results: Results, *, level: float = 0.95, method: str = "t") -> pd.DataFrame:
     """Summarize a sweep, with a row per cell: mean cost, rounds and error rate with intervals, and the bound.
 
-    Intervals of error rates are exact binomial intervals. `ratio` is the mean cost over the bound. The bound is c* for
-    samples, and C* log T for regret, which is the cost if every cell has a horizon.
+    Intervals of error rates are exact binomial intervals. `ratio` is the mean cost divided by the lower bound: c* for
+    samples, or C* log T for regret, which is the cost if every cell has a horizon T.
     """
     frame = results.costs()
     if not results.per_replication:
@@ -186,7 +186,7 @@ def _other_costs(group: pd.DataFrame, level: float, method: str) -> dict[str, fl
 
 
 def _of_cells(frame: pd.DataFrame, grouping: Sequence[str], level: float) -> pd.DataFrame:
-    """The summary of rows that are whole cells, with intervals from the stored standard deviations."""
+    """The summary if every row is a whole cell: intervals follow from the stored standard deviations."""
     made = frame.copy()
     count = made["replications"].to_numpy(np.float64)
     half = np.asarray(stats.t.ppf((1 + level) / 2, np.maximum(count - 1, 1))) / np.sqrt(count)
@@ -199,7 +199,7 @@ def _of_cells(frame: pd.DataFrame, grouping: Sequence[str], level: float) -> pd.
 
 
 def compare(results: Results, *, axis: str = "policy", against: Any = None, level: float = 0.95) -> pd.DataFrame:
-    """Compare the costs of every value of an axis with those of a reference value, in pairs of replications.
+    """Compare the costs at every value of an axis with the costs at a reference value, in pairs of replications.
 
     Cells are compared if they agree in all other axes. Their replications see the same rewards as long as they make the
     same draws, so the tests use the differences of pairs. Each row has the mean difference with an interval, and the

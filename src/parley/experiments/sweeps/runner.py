@@ -86,7 +86,7 @@ def run_sweep(
 
 
 def _finish(crew: Crew, folder: Folder, missing: list[Cell], rows: str, progress: Progress) -> int:
-    """Run cells until none is missing; returns how often workers died in the process."""
+    """Run cells until none is missing; returns how often workers died meanwhile."""
     pending = {cell.key: cell for cell in missing}
     losses = in_a_row = 0
     while pending:
@@ -96,7 +96,7 @@ def _finish(crew: Crew, folder: Folder, missing: list[Cell], rows: str, progress
                 progress(1)
                 in_a_row = 0
         except WorkersLost as error:
-            # Finished cells are already stored and no longer pending, so only the others run again.
+            # Finished cells are already stored and no longer pending, so only the remaining cells run again.
             losses, in_a_row = losses + 1, in_a_row + 1
             if in_a_row >= MOST_LOSSES:
                 raise EngineFailed(
@@ -108,7 +108,7 @@ def _finish(crew: Crew, folder: Folder, missing: list[Cell], rows: str, progress
 
 
 def workload(sweep: Sweep, folder: Folder) -> Workload:
-    """Count the missing cells and estimate their computing time, by a few replications of some cells in this process.
+    """Count the missing cells; estimate their computing time from a few replications of some cells in this process.
 
     Nothing is written.
     """

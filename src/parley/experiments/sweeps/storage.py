@@ -37,7 +37,7 @@ OTHER_COSTS = ("money", "days", "regret")
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """The content of a cell's file whose checksum agreed."""
+    """The content of a cell's file with a valid checksum."""
 
     key: str
     rows: pa.Table
@@ -164,7 +164,7 @@ def _write(path: Path, table: pa.Table) -> None:
 
 
 def _plain(document: Any) -> Any:
-    """Convert a document to the values that JSON would read back, for comparison with a manifest; keeps the order."""
+    """Convert a document to what JSON would read back, for comparison with a manifest; keeps the order of keys."""
     return json.loads(json.dumps(document))
 
 
@@ -179,7 +179,7 @@ def _checksum(table: pa.Table, described: dict[str, Any]) -> str:
 
 
 def _table(cell: Cell, result: CellResult, rows: str) -> pa.Table:
-    """The rows of a cell: a row per replication, or with `rows` "cell" a single row of means and deviations."""
+    """The rows of a cell: one per replication or, if `rows` is "cell", a single row of means and deviations."""
     costs = {name: values for name, values in result.costs.parts.items() if name in OTHER_COSTS}
     if rows == "replication":
         measured: dict[str, Any] = {

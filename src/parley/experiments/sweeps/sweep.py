@@ -153,7 +153,7 @@ def _base_study(value: str | Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _inline_weights(section: Any, folder: Path) -> None:
-    """Replace the name of a weights file by its matrix, so that a cell's hash covers the content."""
+    """Replace the name of a weights file by the matrix in the file, so that a cell's hash covers the matrix."""
     if isinstance(section, dict) and isinstance(section.get("file"), str):
         section["matrix"] = weights.from_file(folder / section.pop("file")).tolist()
 
@@ -193,7 +193,7 @@ def target(name: str) -> str:
 
 
 def checked_axis(name: str, values: Any) -> list[Any]:
-    """Check that an axis exists and that its values are a list that is not empty; returns the values."""
+    """Check that an axis exists and that its values are a non-empty list; returns the values."""
     section, _, key = target(name).rpartition(".")
     single = section in SECTIONS and section not in REPEATED
     known = single and (key in SECTIONS[section] or section == "policy") and key not in SECTIONS
@@ -259,7 +259,7 @@ def set_axis(study: dict[str, Any], axis: str, value: Any) -> None:
 
 
 def _both_scaled(noise: Mapping[str, Any], kind: Any) -> bool:
-    """Whether a change to noise `kind` can keep the scale: both kinds have the key, and its value is not "unknown"."""
+    """Whether a change to the noise `kind` can keep `scale`: both kinds have this key, and its value is a number."""
     scaled = {name for name, model in KINDS.items() if "scale" in model.keys}
     return {kind, noise.get("kind", Gaussian.kind)} <= scaled and not isinstance(noise.get("scale", "unknown"), str)
 
@@ -371,7 +371,7 @@ def run_cell(cell: Cell) -> CellResult:
 
 
 def _isolated(instance: Instance) -> Instance:
-    """The same instance without collaboration: every agent that draws counts only its own rewards (Section 3).
+    """The same instance without collaboration: every agent that draws counts only its own rewards (paper, Section 3).
 
     Its cost is the number of samples: prices, rates, delays and the cost of days are dropped.
     """

@@ -1,10 +1,10 @@
 """Joint answers of all agents: the line of each slot when joint answers are rejected as a whole.
 
 A joint answer v names a set of N arms for every agent, and exactly one joint answer is true. Testing each v as a whole
-therefore needs no union over agents. The first phase gives every arm a *share*; with E_m the wealth of v's set for
-agent m and p_m the share of that set, v is rejected when W(v) = sum_m p_m E_m / sum_m p_m reaches 1 / delta. A leader's
-set may have next to no wealth, so the slot of a loser must make up for the shares of the other agents' leaders too.
-docs/evidence-racing.md has the rule and the proof.
+therefore needs no union bound over agents. The first phase gives every arm a *share*. Let E_m be the wealth of v's set
+for agent m, and p_m the share of that set: v is rejected when W(v) = sum_m p_m E_m / sum_m p_m reaches 1 / delta. A
+leader's set may have next to no wealth, so the slot of a loser must make up for the shares of the other agents' leaders
+too. docs/evidence-racing.md has the rule and the proof.
 """
 
 from dataclasses import dataclass, replace
@@ -32,12 +32,12 @@ class Joint:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the lines that slots' bets aim at and the lines that slots need, `(..., 1, arm, agent)` each.
 
-        Given the present leaders, a slot of arm k needs log(1 / delta) + log(1 + shares of the other agents' leaders /
-        share of k). Bets aim higher, and more so if a change of leaders is likely: an arm that may become leader has a
-        larger share.
+        Given the present leaders, a slot of arm k needs log(1 / delta) + log(1 + s / p), where p is the share of k, and
+        s is the sum of the shares of the other agents' leaders. Bets aim higher, and more so if a change of leaders is
+        likely: an arm that may become leader has a larger share.
 
-        `variances` are those of mixed means from all draws so far. The leaders of `stuck (..., agent)` may never win,
-        so for such an agent the largest remaining share counts instead.
+        `variances` are the variances of the mixed means of all draws so far. The leaders of the agents in
+        `stuck (..., agent)` may never win, so for such an agent the largest remaining share counts instead.
         """
         assert state.log_shares is not None
         top, shares = self.problem.top, np.exp(state.log_shares)
@@ -56,8 +56,8 @@ class Joint:
     def beside(self, held_by: FloatArray, shares: FloatArray) -> FloatArray:
         """`(..., 1, arm, agent)`: the lines of slots with these `shares (..., arm, agent)`.
 
-        `held_by (..., agent)` is the share of every agent's set in the joint answer; an agent's own share is not
-        counted.
+        `held_by (..., agent)` is the share of every agent's set in the joint answer; an agent's lines do not count its
+        own share.
         """
         # Agents with equal weights ask the same question, which has a single share in a joint answer.
         total = np.where(self.problem.questions, held_by, 0.0).sum(axis=-1, keepdims=True)
@@ -95,7 +95,7 @@ class Joint:
     ) -> Wealth:
         """Set the shares of joint answers after the first phase; later phases do not change them.
 
-        Shares may depend on the draws of the first phase because these are not evidence.
+        Shares may depend on the draws of the first phase because those draws are not evidence.
         """
         first = ((before.phase == 0) & ~before.finished)[..., None, None]
         assert after.log_shares is not None

@@ -1,6 +1,6 @@
 """Evidence racing for regret: the costs of draws and of wrong answers decide what to draw and when to stop.
 
-Bets, opponents and wealth are those of `evidence`. Four things differ. The line follows from what a wrong answer would
+Bets, opponents and wealth are as in `evidence`. Four things differ. The line follows from what a wrong answer would
 cost until the horizon. In plans, a draw costs its expected regret. A contrast is explored only while exploring it is
 worth the cost. A phase lasts until the agent with the most exploration is done, and all other agents play their leaders
 meanwhile. docs/regret.md has the proofs.
@@ -33,7 +33,8 @@ USUAL_HORIZON = 10**6  # longer horizons are worth another round or two
 FIRST_SHARE = 0.25  # largest share of the horizon for the first phase
 BOUNDED_REGRET = phrase("the expected regret of wrong answers is bounded, whatever the gaps are")
 
-# Option `rounds` -> precision, growth (of the cost of exploration), optimism, caution; and growth of the time played.
+# Option `rounds` -> precision, growth (of the cost of exploration), optimism and caution; TIME_GROWTH has the growth of
+# the time played.
 REGRET_TEMPERS = {
     4: (0.165, 4.0, 1.7, 0.7),
     5: (0.175, 3.3, 2.0, 0.65),
@@ -64,11 +65,11 @@ class Lined(Wealth):
 class EvidenceRegret(Playing, EvidenceRacing):
     """Evidence racing while playing. No option can break the guarantee; options trade regret for rounds.
 
-    `rounds`: about how many rounds you can afford, 4 to 8 (7 by default); sets `precision`, `growth` (here of what
-    exploration costs, not of samples), `optimism` and `caution`, as in `evidence`, and how fast phases get longer.
+    `rounds`: about how many rounds you can afford, 4 to 8 (7 by default); sets `precision`, `growth` (here of the
+    cost of exploration, not of samples), `optimism` and `caution`, as in `evidence`, and how fast phases get longer.
     `smallest_growth`: the smallest factor by which a phase multiplies the time played so far.
     `loss`: the regret that wrong answers may cost, in units of the cost of one more nat of evidence.
-    `worth`: a contrast is explored only while exploring it costs at most `worth` times the loss expected otherwise.
+    `worth`: a contrast is explored only while exploring it costs at most `worth` times the loss expected without it.
     """
 
     name: ClassVar[str] = "evidence-regret"
@@ -131,7 +132,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
 
         This is `worth` times the loss expected if the leader is played to the horizon instead. With few draws, means of
         rewards in a range are not normal, because rare rewards may be missed: at a rate of 0.03, 100 draws show no
-        success in one of 20 studies. So variances are raised by `RARE` squared ranges over the draws.
+        success in one of 20 studies. So variances are raised by `RARE` squared ranges, divided by the draws.
         """
         problem, counts, square = self.problem, np.maximum(state.counts, 1), np.square(contrasts.error)
         low, high = problem.noise.low, problem.noise.high
@@ -152,10 +153,10 @@ class EvidenceRegret(Playing, EvidenceRacing):
         return replace(usual, live=live, losing=live & ~self.leaders(state)[..., None, :, :])
 
     def _stakes_of_error(self, state: State) -> FloatArray:
-        """`(...)`: w = (T - t) sqrt(2 log T) / eps, by which lines are log(w sqrt(V)).
+        """`(...)`: the weight w = (T - t) sqrt(2 log T) / eps in the lines log(w sqrt(V)) of contrasts with variance V.
 
-        T is the horizon and t the draws so far. eps is what wrong answers may cost an agent: a share of what exploring
-        has cost, so that both costs stay in proportion.
+        T is the horizon, and t is an agent's number of draws so far. eps is what wrong answers may cost an agent: a
+        share of what exploring has cost, so that both costs stay in proportion.
         """
         problem = self.problem
         logs = np.log(np.maximum(self.horizon(state.counts), 3))
@@ -263,8 +264,8 @@ def draw_costs(problem: Problem, state: State) -> Costs:
 def planned_line(contrasts: Contrasts, weight: FloatArray, temper: Temper, least: float) -> FloatArray:
     """`(..., opponent, arm, agent)`: the expected line log(weight * sqrt(V)), at least `least`.
 
-    V depends on the line itself: a contrast with gap D that just reaches the line has sqrt(V) = D / u, with a stake u
-    of about sqrt(2 * missing). A few steps of fixed-point iteration find the line.
+    V, the variance of the contrast, depends on the line itself: a contrast with gap D that just reaches the line has
+    sqrt(V) = D / u, with a stake u of about sqrt(2 * missing). A few steps of fixed-point iteration find the line.
     """
     gap = np.sqrt(np.square(np.maximum(contrasts.gap, 0.0)) + np.square(temper.optimism * contrasts.error))
     stake = np.full(gap.shape, FIRST_STAKE)
@@ -319,7 +320,7 @@ def worthwhile(
 ) -> tuple[FloatArray, BoolArray]:
     """The cheapest plan in which no contrast costs more than its worth.
 
-    Returns its draws and which cells it draws, `(batch, arm, agent)` each.
+    Returns the plan's draws, and which cells the plan draws, `(batch, arm, agent)` each.
 
     Contrasts whose share of the cost exceeds their `worth (..., opponent, arm, agent)` are dropped. Fewer contrasts
     then share the cost of the plan, so this repeats until every share is within its worth.

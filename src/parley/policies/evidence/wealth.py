@@ -63,13 +63,13 @@ class Contrasts:
 
 
 def against(values: FloatArray, opponents: IntArray) -> FloatArray:
-    """`(..., opponent, arm, agent)`: the value of every opponent minus that of the arm."""
+    """`(..., opponent, arm, agent)`: the value of every opponent minus the value of the arm."""
     own = values[..., None, :, :]
     return np.asarray(np.take_along_axis(own, opponents, axis=-2) - own)
 
 
 def both(values: FloatArray, opponents: IntArray) -> FloatArray:
-    """`(..., opponent, arm, agent)`: the value of every opponent plus that of the arm."""
+    """`(..., opponent, arm, agent)`: the value of every opponent plus the value of the arm."""
     own = values[..., None, :, :]
     return np.asarray(np.take_along_axis(own, opponents, axis=-2) + own)
 
@@ -93,7 +93,7 @@ class Phase:
 
 
 def carried(state: Wealth, rank: IntArray, opponents: IntArray, line: float) -> tuple[FloatArray, IntArray | None]:
-    """The slots' log wealth before a phase `(..., slot, arm, agent)`, and the order `(..., arm, agent)`.
+    """The slots' log wealth before a phase `(..., slot, arm, agent)`, and the order of arms `(..., arm, agent)`.
 
     `rank` orders arms by estimate. The wealth of slots that represent no set is set to the line. With N = 1 the order
     is None: each arm is its own set and has a single slot, which keeps its wealth whichever arm the opponent is.
@@ -171,7 +171,7 @@ def paid(problem: Problem, phase: Phase, contrasts: Contrasts, betting: BoolArra
 
 
 def scores(state: Wealth) -> FloatArray:
-    """`(..., arm, agent)`: the least wealth of the sets with the arm; once the arm is ruled out, of its own slots."""
+    """`(..., arm, agent)`: the least wealth of any set with the arm or, once the arm is ruled out, of its slots."""
     least = np.asarray(state.log_wealth.min(axis=-3))
     if state.ranks is None:
         return least
@@ -217,9 +217,9 @@ def _inherited(
 
     The first result is by new ranks, `(row, outsider, member)`; the second is `(row,)`.
 
-    A set of the slot (r, b) contains all arms ranked before r, not r itself, b as the last, and N - 1 - r *free* ones
-    in between. Such a set was in the slot (o, i) if its last member was ranked i and its first outsider o; so the set
-    contains i and all arms that were ranked before o. Counting tells whether such a set exists.
+    A set of the slot (r, b) contains all arms ranked before r, not r itself, b as its last arm, and N - 1 - r *free*
+    arms in between. Such a set was in the slot (o, i) if its last member formerly had rank i and its first outsider
+    had rank o; so the set contains i and all arms that were ranked before o. Counting tells whether such a set exists.
     """
     rows, arms = old.shape
     top = table.shape[1]

@@ -51,7 +51,7 @@ def found(policy: Policy, state: State) -> BoolArray:
 
 
 def rewards(instance: Instance, quotas: IntArray, noise: FloatArray) -> Totals:
-    """The totals of the draws in `quotas`; `noise` are the standard normal deviations of their sums."""
+    """The totals of the draws in `quotas`; `noise` has the deviations of their sums, in standard deviations."""
     scale = instance.problem.noise.largest_scale
     return Totals(counts=quotas, sums=quotas * instance.means + scale * np.sqrt(quotas) * noise)
 
@@ -93,7 +93,7 @@ def assert_same(first: State, second: State) -> None:
 
 
 def drops_that_a_common_move_changes(name: str, instance: Instance, seed: int) -> int:
-    """Count the phases of a run that would drop other arms if the rewards of all arms at a site shifted equally."""
+    """Count the phases of a run that would drop different arms if all rewards at a site shifted by the same amount."""
     chance = np.random.default_rng(seed)
     policy, noises = policy_for(name, instance), noise_for(instance, seed, 20)
     states = course(policy, instance, noises)

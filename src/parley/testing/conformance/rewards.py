@@ -131,7 +131,7 @@ class RewardModelSuite:
             assert model.implausible_mean(*column, past, 0, 1.0) is None
 
     def test_an_absurd_report_is_refused_or_held(self, model: RewardModel) -> None:
-        """Whatever the model, a mean a trillion times as large as expected must not lead to a decision."""
+        """Under every model, a report whose mean is a trillion times the expected mean must not lead to a decision."""
         first = sampled(model, np.full((3, 2), 40))
         mean = ABSURD * max(abs(model.usual_mean), math.sqrt(float(np.max(model.first_variance))), 1.0)
         counts, sums = [40] * 3, [40 * float(round(mean)), *first.sums[1:, 0].tolist()]
@@ -152,7 +152,7 @@ class RewardModelSuite:
 
     @pytest.mark.parametrize(("draws", "scales"), [(12, 0.2), (1, 1.5)])  # one draw shows the law, many its sums
     def test_a_tilt_is_an_exponential_change_of_measure(self, model: RewardModel, draws: int, scales: float) -> None:
-        """E exp(tilt S) under the truth is exp(cumulant), and the slope of the cumulant is the mean of tilted sums."""
+        """For a sum S, E exp(tilt S) is exp(cumulant), and the slope of the cumulant is the mean of tilted sums."""
         means = means_for(model)
         law, counts = model.tilted_law(means), np.full((RUNS, 3, 2), draws)
         tilt = np.zeros((RUNS, 3, 2))
