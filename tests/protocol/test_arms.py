@@ -99,7 +99,7 @@ def test_what_a_withdrawn_arm_had_beaten_can_win(study):
     assert all("arm 1" in arms and "arm 4" not in arms for arms in certificate.answers.values())
     assert (certificate.opened, certificate.withdrawn, certificate.delta) == ({}, {"arm 4": phase}, 0.1)
     assert certificate.guarantee.startswith("the question was changed and is now asked without arm 4. For every")
-    within = " within 0.1" if "tolerance" in study else ""
+    within = " to within 0.1" if "tolerance" in study else ""
     ending = (
         f"in force at the end of the study, changed or not: all answers right{within} with probability at least 0.7"
     )

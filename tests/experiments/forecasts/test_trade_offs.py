@@ -108,5 +108,5 @@ def test_the_command_tells_money_days_and_the_trade(tmp_path):
     assert document["trade"][0]["day_cost"] == 0
     assert document["trade"][-1]["day_cost"] is None
     page = (tmp_path / "plan.html").read_text(encoding="utf-8")
-    for title in ("Money and days", "Days against money", "Calendar of draws"):
+    for title in ("Money and days", "Days against money", "Who draws when"):
         assert f"<h2>{title}</h2>" in page
