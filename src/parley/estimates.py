@@ -93,8 +93,8 @@ class Change:
         values = {"arm": self.arm, "other": self.other, "agent": self.agent, "p": self.p}
         if self.p > SUSPICIOUS:
             return Translatable(
-                "No sign that differences change between phases: the smallest p-value, for the difference "
-                "between {arm} and {other} for {agent}, is {p:.2g} (Cochran's Q, not part of the guarantee).",
+                "No sign that differences change between phases: the smallest p-value, that of {arm} and {other} for "
+                "{agent}, is {p:.2g} (Cochran's Q, not part of the guarantee).",
                 **values,
             )
         return Translatable(
