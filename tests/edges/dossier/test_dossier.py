@@ -285,7 +285,7 @@ def test_guardrails_and_secondary_outcomes_are_told_with_what_they_will_find():
     ]
     assert "| death | 1 | 0.05 |" in text
     assert_the_first_pages_define_their_words(text)
-    assert "The mean of bleeding may be worse than placebo by up to 0.02. A treatment proven to do more harm" in text
+    assert "The mean of bleeding is allowed to be worse than placebo by up to 0.02. A treatment proven to do" in text
     said = re.sub(r"^    .*$|`[^`]+`|parley \S+|--\S+|Evidence racing, [^)]+", "", text, flags=re.MULTILINE)
     assert not re.search(r"\b(agents?|arms?|draws?|rewards?)\b", said)
 
