@@ -157,7 +157,7 @@ def edges() -> tuple[Edge, ...]:
     for one in found:
         if names.count(one.name) > 1:
             # Choosing either one would give some users a feature that they did not ask for.
-            raise InvalidInput("edge", found=f"{one.name} twice", allowed="a name that one package offers")
+            raise InvalidInput("edge", found=f"{one.name} twice", allowed="a name that only one package offers")
     return tuple(found)
 
 

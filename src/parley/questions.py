@@ -250,7 +250,7 @@ def _columns(given: Sequence[Any], sites: tuple[str, ...], weights: Mapping[str,
             raise InvalidInput("questions.name", found="nothing", allowed="a name")
         if name in sites or name in made:
             found = f"{name!r}, which is {'a site' if name in sites else 'another question'} too"
-            raise InvalidInput("questions.name", found=found, allowed="a name of its own")
+            raise InvalidInput("questions.name", found=found, allowed="a name that no site and no other question has")
         made[name] = _weights(one, sites, weights)
     return made
 

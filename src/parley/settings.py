@@ -502,7 +502,7 @@ class StudySettings:
         (), (list,), arm_names,
         "names of arms that are not open yet: they are neither drawn nor answers until an administrator "
         "[opens them](changes.md#arms-that-come-and-go); more than `top` arms must be open at the start",
-        default="none", sentence="closed at the start: {value}", affects_decisions=True,
+        default="none", sentence="arms closed at the start: {value}", affects_decisions=True,
     )
     asks_only: Names = setting(
         (), (list,), agent_names, "agents that only ask: a question beside those of the sites; nobody draws there",
@@ -523,7 +523,7 @@ class StudySettings:
     site_of: Names = setting(
         (), (list,), label_per_agent, "the site of every agent: agents of one site are its strata",
         default="every agent is a site", sentence=(
-            "the strata, in order, are at: {value}"
+            "the site of each stratum, in the order of the agents: {value}"
         ), section="weights", in_file=False,
     )
     stratum_of: Names = setting(
@@ -632,7 +632,7 @@ class StudySettings:
     dropout: float = setting(
         0.0, NUMBER, within(0.0, 0.9),
         "share of draws whose outcome will never come; `parley plan` and `parley simulate` leave them out at random",
-        section="sampling", sentence="{value:.3g} of the draws are expected to have no outcome",
+        section="sampling", sentence="expected share of draws without an outcome: {value:.3g}",
     )
     site_counts: str | None = setting(
         None, (str,), or_none(choice("exact", "flexible")),
@@ -645,7 +645,9 @@ class StudySettings:
         0.5, NUMBER, within(0.0, 1.0),
         "share of an arm's planned draws that may be missing from reports; beyond it the certificate "
         "[withdraws the guarantee](site.md#what-breaks-it)",
-        section="sites", sentence="the guarantee is withdrawn if more than {value:.3g} of an arm's draws are missing",
+        section="sites", sentence=(
+            "the guarantee is withdrawn if more than this share of an arm's draws is missing: {value:.3g}"
+        ),
     )
     most_times_plan: float = setting(
         3.0, NUMBER, within(1.0, 1e6), "a report may have at most this many times the planned draws of an arm",
@@ -664,7 +666,8 @@ class StudySettings:
         'with `between = "assign"`: how many people a site assigns at most for the next phase, as a share of what its '
         "last one asked for",
         section="sites", sentence=(
-            "at most {value:.3g} times the draws planned in a phase may be assigned ahead for the next phase"
+            "between phases, at most {value:.3g} times the planned draws of the last phase may be assigned for the "
+            "next one"
         ),
         needs="between",
     )
@@ -678,7 +681,8 @@ class StudySettings:
     contact: str = setting(
         "", (str,), text(200),
         "whom people at a site ask, for instance when an outcome of a reported phase was wrong; their page shows it",
-        default="the study's administrator", section="sites", sentence="sites direct questions to {value}",
+        default="the study's administrator", section="sites",
+        sentence="people at the sites send their questions to {value}",
     )
     key_pattern: str = setting(
         "", (str,), key_mask(100),
@@ -701,7 +705,7 @@ class StudySettings:
     outcome_question: str = setting(
         "", (str,), text(200),
         "what the page of a site asks for the primary outcome of a person, as in `\"Wound closed after 14 days?\"`",
-        default="none", section="sites", key="question", sentence="sites ask about the outcome: {value}",
+        default="none", section="sites", key="question", sentence="question that sites ask about the outcome: {value}",
     )
     outcome_words: Names = setting(
         (), (list,), text_list,

@@ -113,7 +113,7 @@ def test_people_of_a_stopped_arm_keep_their_outcomes(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("Harm", 1.0, "outcome: found 'Harm'; allowed: harm, Pain, or no name for the reward"),
+        ("Harm", 1.0, "outcome: found 'Harm'; allowed: harm, Pain, or leave the name out for the reward"),
         ("harm", 0.5, "harm: found 0.5; allowed: 0 or 1"),
         ("Pain", 11, "Pain: found 11; allowed: a number from 0 to 10"),
     ],
@@ -190,7 +190,7 @@ def test_the_page_asks_each_question_and_notes_each_answer(desk):
     wrong = desk.post(422, do="outcome", participant="p-1", outcome="Pain", reward="77")
     assert "Allowed: a number from 0 to 10." in wrong
     assert 'value="77"' in wrong
-    assert "Allowed: harm, Pain, or no name for the primary outcome." in desk.post(
+    assert "Allowed: harm, Pain, or leave the name out for the primary outcome." in desk.post(
         422, do="outcome", participant="p-1", outcome="pain", reward="1"
     )
     gone = desk.post(do="gone", participant="p-1")

@@ -292,7 +292,7 @@ def test_a_complete_phase_can_be_mended_until_its_grace_is_over_whatever_happens
     assert sum(open_.site(ASKED).totals.sums) == 1.0
     page = open_.get()
     assert "Send now" not in page
-    assert "If an outcome was wrong, find the person by key and correct it; the trial office has to confirm it." in page
+    assert "find the person by key and correct the outcome; the trial office has to confirm the correction." in page
     assert "the trial office has to confirm" in open_.post(422, do="outcome", participant="p-1", reward="0")
     assert listed(open_.post(do="find", sought="p-1")) == ["p-1"]
 

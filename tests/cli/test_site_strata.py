@@ -40,7 +40,7 @@ def test_the_strata_of_a_site_share_a_token_file_an_outbox_and_its_people(run):
     for named in ((), ("--agent", "Leeds, old"), ("--stratum", "old")):
         assert json.loads(run("site", "assign", "p-1", *named, "--json")) == given | {"again": True}
     for other in (("--agent", "Leeds, young"), ("--stratum", "young")):
-        with pytest.raises(NotNow, match="nobody can change strata"):
+        with pytest.raises(NotNow, match="nobody can move to another stratum"):
             run("site", "assign", "p-1", *other)
     with pytest.raises(InvalidInput, match="stratum: found nothing; allowed: old or young"):
         run("site", "assign", "p-2")

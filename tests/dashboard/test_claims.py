@@ -237,7 +237,7 @@ def test_with_joint_answers_no_arm_is_open_and_has_enough_evidence_at_once(here)
     assert [arm for arm, cell in cells if "enough evidence to rule it out" in cell] == ["b", "c"]
     assert not [arm for arm, cell in cells if "</span> open" in cell and "enough" in cell]
     assert "</span> settled" not in over
-    enough = "enough evidence here, but not for every agent"
+    enough = "enough evidence for this agent, but not for every agent"
     assert [arm for arm, cell in CELL.findall(over) if enough in cell] == ["b", "c"]
 
 

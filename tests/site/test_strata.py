@@ -72,7 +72,7 @@ def test_to_ask_again_gives_the_same_whoever_names_the_stratum_and_nobody_change
     for more in ({}, {"stratum": "young"}):
         assert assigned(line, 200, participant="p-1", **more) == first | {"again": True}
     moved = assigned(line, 409, participant="p-1", stratum="old & frail")
-    assert "'p-1' was assigned in the stratum 'young': nobody can change strata" in moved["detail"]
+    assert "'p-1' was assigned in the stratum 'young', and nobody can move to another stratum" in moved["detail"]
     assert assigned(line, 409, participant="P 1", stratum="old & frail")["detail"], "it reads like one of the other"
 
 
@@ -138,7 +138,7 @@ def test_two_processes_cannot_enrol_one_person_in_two_strata(tmp_path, sites):
     first, second = Strata(sites), Strata(opened(tmp_path))
     assert second.of("p-1") is None
     first.assign("p-1", "young")
-    with pytest.raises(NotNow, match="nobody can change strata"):
+    with pytest.raises(NotNow, match="nobody can move to another stratum"):
         second.assign("p-1", "old & frail")
     with pytest.raises(SimilarKey):
         second.assign("p 1", "old & frail")
@@ -194,7 +194,7 @@ def test_rows_of_several_strata_on_a_full_disk_say_which_were_taken(line, sites,
     answer = line.post("/v1/outcomes/bulk", json={"outcomes": rows})
     assert answer.status_code == 507
     first = next(site for site in sites if site is not last)
-    said = f"the rows of {first.stratum} were saved, but those of {last.stratum} were not"
+    said = f"the rows of {first.stratum} were saved, but the rows of {last.stratum} were not"
     assert said in answer.json()["detail"]
     assert [site.status()["observed"] for site in (first, last)] == [1, 0]
     monkeypatch.undo()

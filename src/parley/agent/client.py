@@ -154,7 +154,7 @@ class _Who(Model, forbid_unknown_fields=False):
 def _own(report: Report, study: str, phase: int, agent: str) -> Report:
     if (report.study, report.phase, report.agent) != (study, phase, agent):
         raise CoordinatorError(
-            f"asked for the report of {agent!r} in phase {phase} of {study!r}, the coordinator answered with that of "
+            f"asked for the report of {agent!r} in phase {phase} of {study!r}, the coordinator sent the report of "
             f"{report.agent!r} in phase {report.phase} of {report.study!r}"
         )
     return report

@@ -96,13 +96,13 @@ def outcome_named(outcomes: Sequence[OutcomeRules], name: str) -> OutcomeRules:
 
     >>> outcome_named((OutcomeRules(name="harm"),), "Harm")
     Traceback (most recent call last):
-    parley.errors.InvalidInput: outcome: found 'Harm'; allowed: harm, or no name for the reward
+    parley.errors.InvalidInput: outcome: found 'Harm'; allowed: harm, or leave the name out for the reward
     """
     for one in outcomes:
         if one.name == name:
             return one
     names = ", ".join(one.name for one in outcomes)
-    allowed = Translatable("{names}, or no name for the reward", names=names)
+    allowed = Translatable("{names}, or leave the name out for the reward", names=names)
     none = Translatable("none: this study measures only the reward")
     raise InvalidInput("outcome", found=repr(name)[:60], allowed=allowed if outcomes else none)
 

@@ -366,7 +366,7 @@ class CsvSource:
             if not line.id or line.id in seen:
                 found = f"{line.id!r} again, as in line {seen[line.id]}" if line.id else "no id"
                 where = f"{self._path}, line {line.row.line}, column id"
-                raise InvalidInput(where, found=found, allowed="an id of its own in every row")
+                raise InvalidInput(where, found=found, allowed="a different id in every row")
             seen[line.id] = line.row.line
 
     def _used(self, plan: AgentPlan, lines: list[_Line]) -> set[int]:

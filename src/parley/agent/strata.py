@@ -39,7 +39,7 @@ class Strata:
     parley.errors.InvalidInput: stratum: found nothing; allowed: old or young
     >>> leeds.assign("p-001", "young")
     Traceback (most recent call last):
-    parley.errors.NotNow: 'p-001' was assigned in the stratum 'old': nobody can change strata
+    parley.errors.NotNow: 'p-001' was assigned in the stratum 'old', and nobody can move to another stratum
     >>> leeds.close(); folder.cleanup()
     """
 
@@ -134,7 +134,7 @@ class Strata:
             elif stratum and self.named(stratum) is not site:
                 raise NotNow(
                     Translatable(
-                        "{key!r} was assigned in the stratum {stratum!r}: nobody can change strata",
+                        "{key!r} was assigned in the stratum {stratum!r}, and nobody can move to another stratum",
                         key=key,
                         stratum=site.stratum,
                     )
@@ -213,8 +213,8 @@ def _partly_taken(error: NoRoom, sites: Sequence[Site], taken: int) -> NoRoom:
     if not taken:
         return error
     words = Translatable(
-        "the disk is full: the rows of {taken} were saved, but those of {left} were not. Free some space and send the "
-        "whole table again",
+        "the disk is full: the rows of {taken} were saved, but the rows of {left} were not. Free some space and "
+        "send the whole table again",
         taken=", ".join(site.stratum for site in sites[:taken]),
         left=", ".join(site.stratum for site in sites[taken:]),
     )

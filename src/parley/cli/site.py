@@ -446,7 +446,7 @@ def _release(outbox: str, study: str, agent: str, phase: int) -> None:
     type=(str, float),
     multiple=True,
     metavar="KEY REWARD",
-    help="The right outcome of the person KEY; repeat it for every other person of the phase.",
+    help="Correct outcome of the person KEY; repeat the option for every other person of the phase.",
 )
 @click.option(
     "--further",
@@ -570,7 +570,7 @@ def _say_status(shown: Mapping[str, Any]) -> None:
     "--draw-again",
     type=click.IntRange(min=1),
     metavar="PHASE",
-    help="Draw an interrupted phase again; only if none of it was spent or seen.",
+    help="Draw an interrupted phase again; only if none of its draws was made or seen.",
 )
 @click.option(
     "--release",

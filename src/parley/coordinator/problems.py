@@ -54,7 +54,7 @@ PROBLEMS: dict[str, Kind] = {
     "invalid-study": Kind(422, "The study cannot be run"),
     "impossible-report": Kind(422, "The numbers of the report are impossible"),
     "too-fast": Kind(429, "Too many requests from one token", retry=True),
-    "internal": Kind(500, "The coordinator has an internal error", retry=True),
+    "internal": Kind(500, "Internal error in the coordinator", retry=True),
     "too-busy": Kind(503, "The coordinator is busy with other computations", retry=True),
     "provider-unavailable": Kind(503, "The sign-in provider is not responding", retry=True),
     "storage-unavailable": Kind(503, "The database is not responding", retry=True),

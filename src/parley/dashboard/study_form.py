@@ -55,7 +55,9 @@ STEPS = (
     Step(
         name="weights",
         title=Translatable("Whose results count"),
-        lead=Translatable("How much do the others count in each agent's question? The picture shows the mix."),
+        lead=Translatable(
+            "How much do the results of the other agents count in each agent's question? The picture shows the mix."
+        ),
         first=(
             "weights.kind", "weights.alpha", "weights.labels", "weights.shares", "weights.matrix", "weights.features",
             "weights.kernel", "weights.bandwidth", "weights.mix", "weights.reason",
@@ -94,7 +96,7 @@ BY_NAME = {step.name: step for step in STEPS}
 LABELS: Mapping[str, tuple[str, str]] = {
     "name": (Translatable("Name of the study"), ""),
     "audience": (Translatable("Who reads the pages of the study"), Translatable(
-        "Pages and reports use the words of these readers."
+        "Pages and reports use the terms that these readers know."
     )),
     "arms": (
         Translatable("The arms to compare"),
@@ -102,7 +104,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     ),
     "control": (
         Translatable("The control, which is used today"),
-        Translatable("Optional: the others are compared with the control."),
+        Translatable("Optional: the other arms are compared with the control."),
     ),
     "agents": (Translatable("Agents"), Translatable("One per line, or just a number if they need no names.")),
     "sampling.rate": (
@@ -119,7 +121,8 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "weights.alpha": (
         Translatable("Own share"),
         Translatable(
-            "From 0 to 1; the rest of the weight is on the average of all. Give one number, or one for each agent."
+            "From 0 to 1; the average of all agents gets the rest of the weight. Give one number, or one for each "
+            "agent."
         ),
     ),
     "weights.labels": (
@@ -141,7 +144,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "weights.kernel": (Translatable("How to compute similarity from these numbers"), ""),
     "weights.bandwidth": (Translatable("Distance at which similarity falls to 0.61"), ""),
     "weights.mix": (
-        Translatable("Weights of one’s own cell, site and stratum, and of everybody"),
+        Translatable("Weights of the cell itself, its site, its stratum and everybody"),
         Translatable("Four numbers that sum to 1."),
     ),
     "weights.reason": (
@@ -190,10 +193,10 @@ CHOICES: Mapping[str, Mapping[str, str]] = {
     },
     "weights.kind": {
         "identity": Translatable("every agent by itself"),
-        "personalized": Translatable("its own share and the average of all"),
+        "personalized": Translatable("its own results and the average of all agents"),
         "clusters": Translatable("the average of its cluster"),
         "similarity": Translatable("by similarity"),
-        "population": Translatable("one question for all, by population"),
+        "population": Translatable("one question for everybody, weighted by population"),
         "matrix": Translatable("with weights that I enter"),
         "nested": Translatable("by site and stratum"),
     },

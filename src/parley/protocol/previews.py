@@ -514,6 +514,6 @@ def early_close_preview(trial: Trial) -> EarlyClosePreview:
         guarantee=trial.guarantee
         + Translatable(
             ". The guarantee is kept if the reason for not waiting has nothing to do with the rewards of this phase. "
-            "Only reported draws count, and no decision is taken that needs the others"
+            "Only reported draws count, and no decision is taken that needs unreported draws"
         ),
     )

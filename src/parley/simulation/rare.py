@@ -289,7 +289,7 @@ def hardest_ties(problem: Problem) -> list[Tie]:
     """Truths with N - 1 clearly better arms, two arms tied at the boundary, and all others clearly worse or tied too.
 
     >>> [tie.words for tie in hardest_ties(Problem(arms=3, weights=[[1.0]]))]
-    ['two arms tie', 'all arms below the top tie']
+    ['two arms are tied', 'all arms below the top are tied']
     """
     model, top = problem.noise, problem.top
     centre, step = model.usual_mean, problem.largest_gap / 2
@@ -297,9 +297,9 @@ def hardest_ties(problem: Problem) -> list[Tie]:
     step = min(step, (centre - low) / 2, (high - centre) / 2)
     levels = np.full(problem.arm_count, centre - step)
     levels[: top - 1], levels[top - 1 : top + 1] = centre + step, centre
-    kinds = {Translatable("two arms tie"): levels}
+    kinds = {Translatable("two arms are tied"): levels}
     if problem.arm_count > top + 1:
-        kinds[Translatable("all arms below the top tie")] = np.maximum(levels, centre)
+        kinds[Translatable("all arms below the top are tied")] = np.maximum(levels, centre)
     agents = np.ones(problem.agent_count)
     return [
         Tie(words=words, instance=Instance(problem=problem, means=np.outer(means, agents)), arm=top - 1)

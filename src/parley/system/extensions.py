@@ -33,7 +33,9 @@ def offered_class(
     points = offered(group).get(name, [])
     sources = [*(["parley"] if name in own else []), *sorted(_source(point) for point in points)]
     if len(sources) > 1:
-        raise InvalidInput(key, found=f"{name} of {' and of '.join(sources)}", allowed="a name that one offers")
+        raise InvalidInput(
+            key, found=f"{name} of {' and of '.join(sources)}", allowed="a name that only one of them offers"
+        )
     return _loaded(points[0], key, kind, attribute) if points else None
 
 

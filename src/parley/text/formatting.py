@@ -196,19 +196,19 @@ def candidates_text(settings: Mapping[str, Any]) -> str:
     >>> candidates_text({"top": 1, "tolerance": 0.0, "horizon": None})
     "each agent's true best is among them if the guarantee holds"
     >>> candidates_text({"top": 2, "tolerance": 0.1, "horizon": None})
-    'for each agent 2 of them are within 0.1 of its 2 best if the guarantee holds'
+    "if the guarantee holds, every agent's candidates include 2 that are within 0.1 of its 2 best"
     """
     top, tolerance = settings["top"], settings["tolerance"]
     if settings["horizon"] is not None:
         return ""
     if tolerance and top == 1:  # the true best may have been dropped if an arm within the tolerance of it remains
         return Translatable(
-            "for each agent one of them is within {0} of its best if the guarantee holds",
+            "if the guarantee holds, every agent's candidates include one that is within {0} of its best",
             typed(tolerance),
         )
     if tolerance:
         return Translatable(
-            "for each agent {0} of them are within {1} of its {0} best if the guarantee holds",
+            "if the guarantee holds, every agent's candidates include {0} that are within {1} of its {0} best",
             top,
             typed(tolerance),
         )

@@ -65,7 +65,7 @@ def test_normal_inference_is_recommended_if_it_saves_and_errs_no_more_than_delta
     found = beside(good, errors={"normal": study(900, wrong=0.02, studies=1000), "exact": study(900)})
     name, why = found.inference
     assert name == "normal"
-    assert "0.80 times the samples" in why
+    assert "0.80 times as many samples" in why
     assert "wrong in 2.0 %" in why
     assert "under just beyond" in why
     bad = beside(good, errors={"normal": study(900, wrong=0.06), "exact": study(900)})
@@ -91,7 +91,7 @@ def test_another_design_is_recommended_where_it_takes_clearly_less_and_only_a_pr
     found = beside(mine, design("fixed", 1300), design("dropping", 800))
     assert found.design == (
         "the design dropping",
-        "over these truths it takes 0.80 times the samples of this study with normal inference",
+        "on average over these truths, it takes 0.80 times as many samples as this study with normal inference",
     )
     assert [(peer.name, ratio) for _, peer, ratio in found.behind] == [("dropping", 1.25)]
     close = beside(mine, design("dropping", 970))

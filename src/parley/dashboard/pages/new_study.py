@@ -97,7 +97,7 @@ MOST_MIXED = 12  # rows of the mix in the chart and in the table
 STARTS = {  # file in `starts` -> its description
     "four-hospitals": Translatable("a trial in four hospitals with yes-or-no outcomes, a tolerance and a budget"),
     "web-study": Translatable("an experiment in five markets: which page sells best?"),
-    "three-centres": Translatable("three centres, in the shortest possible file"),
+    "three-centres": Translatable("a study in three centres, in the shortest possible file"),
 }
 LARGE = 50_000  # characters of a study file; longer files are parsed in the queue of slow work
 # Buttons that lead to the same step again.

@@ -375,7 +375,9 @@ def _flow_figure(conduct: Conduct) -> Markup:
         ]
         for name, *row in _totals(conduct.arms, conduct.by_arm.to_json())[:-1]
     ]
-    return flow_chart(trunk, leaves, gettext("The flow from the plan to the answer; the tables below have its numbers"))
+    return flow_chart(
+        trunk, leaves, gettext("The flow from the plan to the answer; the numbers are in the tables below")
+    )
 
 
 def _acts(conduct: Conduct) -> Table:

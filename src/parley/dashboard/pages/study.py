@@ -205,7 +205,7 @@ def _rows(status: StudyStatus, board: Board, case: Explained | None) -> list[lis
     if tolerance:
         enough = gettext("not better by %(tolerance)s or more", tolerance=tolerance)
     elif together and status.stage in OVER:
-        enough = gettext("enough evidence here, but not for every agent")
+        enough = gettext("enough evidence for this agent, but not for every agent")
     else:
         enough = gettext("enough evidence to rule it out")
     waiting = together and status.stage not in OVER

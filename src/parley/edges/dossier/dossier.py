@@ -338,10 +338,12 @@ def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, i
             best(within, first(problem.arms.index(problem.control)), by, planner.replications)
     if len(sites) > 1 and problem.top == 1:
         each = many if tolerance else planner.replications
-        own = Translatable("each agent has a best arm of its own, by {0:.3g}", gap)
+        own = Translatable("the agents have different best arms, each ahead by {0:.3g}", gap)
         best(own, (np.arange(len(sites)) % problem.arm_count, sites), gap, each)
         apart = np.where(sites == sites[-1], 0, problem.arm_count - 1)
-        against = Translatable("the best of {0} differs from that of all others, by {1:.3g}", problem.sites[-1], gap)
+        against = Translatable(
+            "{0} has one best arm and all others have another, each ahead by {1:.3g}", problem.sites[-1], gap
+        )
         best(against, (apart, sites), gap, each)
     return made
 

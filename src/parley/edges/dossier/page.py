@@ -76,7 +76,7 @@ CHECKLIST = (
     ("4a", Translatable("Eligibility"), "", PROTOCOL),
     ("4b", Translatable("Settings and locations"), "", PROTOCOL),
     ("5", Translatable("Interventions"), "", PROTOCOL),
-    ("6a", Translatable("Outcomes, and those that inform adaptations"), "2", PROTOCOL),
+    ("6a", Translatable("Outcomes, including those that inform adaptations"), "2", PROTOCOL),
     ("6b", Translatable("Unplanned changes to outcomes"), "", END),
     ("7a", Translatable("Size and operating characteristics"), "4, 5, 6, 9, 10, 11", PROTOCOL),
     ("7b", Translatable("Criteria for interim decisions; timing and frequency of looks"), "2, 4, 8, 13", END),

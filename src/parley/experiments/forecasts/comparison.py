@@ -128,14 +128,14 @@ class Comparison:
         power = {name: sum(row.studies[name].power for row in self.rows) / len(self.rows) for name in (EXACT, NORMAL)}
         (rate, most, truth), share = self.wrong(NORMAL), samples[NORMAL] / samples[EXACT]
         erred = Translatable(
-            "wrong in {0:.1f} % (at most {1:.1f} %) of the studies under {2}; delta is {3:.1f} %",
+            "wrong in {0:.1f} % (at most {1:.1f} %) of the simulated studies under {2}; delta is {3:.1f} %",
             *(100 * rate, 100 * most, truth, 100 * self.delta),
         )
         if most > self.delta:  # the simulated studies do not prove that normal inference keeps delta
             return EXACT, Translatable("normal inference is {0}", erred)
         gains = Translatable(
-            "{0:.2f} times the samples of exact inference over these truths, with a mean power of {1:.1f} % instead "
-            "of {2:.1f} %",
+            "{0:.2f} times as many samples as exact inference, on average over these truths, with a mean power of "
+            "{1:.1f} % instead of {2:.1f} %",
             *(share, 100 * power[NORMAL], 100 * power[EXACT]),
         )
         if share > 1 / CLOSE and power[NORMAL] < CLOSE * power[EXACT]:
@@ -163,7 +163,9 @@ class Comparison:
                 why = Translatable("{0}; the nearest, {1}, takes {2:.2f} times as many", why, best.label, share)
             return OURS, why
         ours = Translatable("this study with {0} inference", name) if self.inference[1] else OURS
-        return best.label, Translatable("over these truths it takes {0:.2f} times the samples of {1}", share, ours)
+        return best.label, Translatable(
+            "on average over these truths, it takes {0:.2f} times as many samples as {1}", share, ours
+        )
 
     @property
     def behind(self) -> list[tuple[str, Peer, float]]:
@@ -188,7 +190,9 @@ class Comparison:
             for name, study in self.errors.items()
         ]
         return (
-            Translatable("Share of wrong studies under {0}: {1}.", self.error_truth, joined(", ", shares))
+            Translatable(
+                "Share of simulated studies with a wrong answer under {0}: {1}.", self.error_truth, joined(", ", shares)
+            )
             if shares
             else ""
         )

@@ -485,6 +485,6 @@ def trade_off_figure(timed: Logistics, *, theme: str = "light") -> Figure:
         for axis in (panel.xaxis, panel.yaxis):
             axis.set_major_formatter("{x:,.0f}")
         panel.set(xlabel="days, mean", ylabel="money, mean" if "money" in costs[0] else "samples, mean")
-        panel.set_title("Days against money: the figures are what a day is worth")
+        panel.set_title("Money against days; labels show the assumed cost of a day")
         panel.legend()
     return figure
