@@ -56,6 +56,7 @@ def test_within_a_tolerance_an_answer_is_good_and_no_bound_is_told(demo):
     assert json.loads(demo("tolerance = 0.4", TIE, "--json")[0])["correct"] is True
 
 
+@pytest.mark.simulations
 def test_a_budget_that_came_first_leaves_candidates_and_is_no_mistake(demo):
     told, page = demo('max_rounds = 2\nanswers = "each"', APART)
     assert "1 of 3 agents have their answer, and all are right; the others have candidates" in told

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import create_engine, text
 from tests.coordinator.support import House, report_of, server_process, study_message
+from tests.support import first_quick
 
 from parley.agent.client import Client
 from parley.cli.main import main
@@ -211,7 +212,7 @@ def verify_as_anybody(address):
     sys.exit(0 if "Sound. trial" in done.output else repr(done))
 
 
-@pytest.mark.parametrize("state", ["in its file", "in its write-ahead log"])
+@pytest.mark.parametrize("state", first_quick("in its write-ahead log", "in its file"))
 def test_a_log_is_verified_on_a_disk_that_nobody_can_write_to(tmp_path, state):
     path, disk = tmp_path / "parley.db", tmp_path / "disk"
     initialise(str(path))

@@ -90,6 +90,7 @@ def test_the_page_of_a_new_study_takes_a_wanted_power(tmp_path):
         assert browser.post("/new", data={**form, "power": "1.5"}).status_code == 422
 
 
+@pytest.mark.simulations
 def test_the_page_of_a_new_study_shows_its_power_and_the_warning(tmp_path):
     text = "arms = 3\nagents = 2\nmax_samples = 60\n"
     with site(tmp_path) as here, here.browser() as browser:
