@@ -72,6 +72,7 @@ def test_a_study_with_a_horizon_is_played(demo):
     assert "regret" in page.lower()
 
 
+@pytest.mark.simulations
 def test_an_exact_study_tells_bound_and_every_arm_that_is_proven_worse(demo):
     told, page = demo("", APART.replace("0.49, 0.49", "0.2, 0.2").replace("0.48, 0.48", "-0.4, -0.4"))
     assert "all are right" in told

@@ -112,15 +112,16 @@ def test_an_amended_report_leaves_both_receipts_good(sqlite_house):
 
 @pytest.mark.parametrize(
     "statement",
-    [
-        "UPDATE studies SET samples = samples, phase = phase + 1",
-        "UPDATE studies SET stage = 'running'",
-        "UPDATE studies SET closed_early = NOT closed_early",
+    first_quick(
         "UPDATE studies SET head = 'x'",
         "UPDATE documents SET body = replace(body, 'arm 1', 'arm 9')",
         "UPDATE states SET state = replace(state, 'true', 'false')",
         "UPDATE reports SET body = replace(body, '.1', '.2')",
-    ],
+        "UPDATE studies SET samples = samples, phase = phase + 1",
+        "UPDATE studies SET stage = 'running'",
+        "UPDATE studies SET closed_early = NOT closed_early",
+        quick=4,
+    ),
 )
 def test_tables_that_do_not_say_what_the_log_says_are_found(ended_house, statement):
     address = ended_house.storage.url

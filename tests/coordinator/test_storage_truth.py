@@ -50,7 +50,9 @@ def move_folder(path):
     path.parent.rename(path.parent.with_name("elsewhere"))
 
 
-@pytest.mark.parametrize("harm", [delete, replace, delete_log, move_folder], ids=lambda harm: harm.__name__)
+@pytest.mark.parametrize(
+    "harm", first_quick(delete, replace, delete_log, move_folder, quick=2), ids=lambda harm: harm.__name__
+)
 def test_a_file_that_is_not_the_one_that_was_opened_takes_no_report(tmp_path, monkeypatch, harm):
     monkeypatch.setattr(context, "MOMENT", 0.0)
     path = tmp_path / "folder" / "parley.db"

@@ -413,6 +413,7 @@ def test_a_stalled_study_may_go_on_waiting_for_another_site():
     course.verified()
 
 
+@pytest.mark.simulations
 def test_after_a_re_weighing_a_site_returns_for_itself_and_re_weighed_again_for_all():
     course = six()
     course.freeze("agent 6")

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.dashboard.site import MEANS, few_studies, site
+from tests.support import first_quick
 
 from parley.experiments.forecasts.forecast import budget_for_power
 from parley.protocol import StudyMessage
@@ -24,7 +25,7 @@ def short_forecasts():
         yield
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["with pages", "the API alone"])
+@pytest.fixture(scope="module", params=first_quick(False, True), ids=["with pages", "the API alone"])
 def here(request, tmp_path_factory):
     with site(tmp_path_factory.mktemp("site"), no_dashboard=request.param) as made:
         yield made
