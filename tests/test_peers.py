@@ -140,6 +140,7 @@ def test_fed_elim_finds_every_best_arm_and_talks_at_powers_of_two() -> None:
     assert rare.numbers.mean() < often.numbers.mean()
 
 
+@pytest.mark.simulations
 def test_fed_elim_keeps_delta_where_clients_disagree() -> None:
     means = np.array([[1.0, 0.0], [0.0, 0.6]])
     assert fed_elim(means, 0.5, 100, 7).wrong.mean() < 0.5

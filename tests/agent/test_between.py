@@ -60,6 +60,7 @@ def test_nobody_is_ahead_where_the_study_sends_them_away(tmp_path):
         assert [one.counted for one in filled(site, 7)] == [True] * 6 + [False]
 
 
+@pytest.mark.simulations
 def test_arms_ahead_are_drawn_in_the_proportions_of_the_plan_without_replacement(tmp_path):
     seen = Counter()
     for number in range(300):

@@ -170,6 +170,7 @@ def test_report_certificate_and_pages_count_voids_and_many_are_a_warning(house, 
     assert any(f"sites voided {gone} of" in one for one in certificate.get("warnings", ())) == warned
 
 
+@pytest.mark.simulations
 def test_voids_make_the_next_arm_no_easier_to_guess():
     plain = guessed_with_voids(12, 2, share=0.0, phases=150)
     voided = guessed_with_voids(12, 2, share=0.1, phases=150)

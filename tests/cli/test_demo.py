@@ -56,6 +56,7 @@ def test_within_a_tolerance_an_answer_is_good_and_no_bound_is_told(demo):
     assert json.loads(demo("tolerance = 0.4", TIE, "--json")[0])["correct"] is True
 
 
+@pytest.mark.simulations
 def test_a_budget_that_came_first_leaves_candidates_and_is_no_mistake(demo):
     told, page = demo('max_rounds = 2\nanswers = "each"', APART)
     assert "1 of 3 agents have their answer, and all are right; the others have candidates" in told
@@ -71,6 +72,7 @@ def test_a_study_with_a_horizon_is_played(demo):
     assert "regret" in page.lower()
 
 
+@pytest.mark.simulations
 def test_an_exact_study_tells_bound_and_every_arm_that_is_proven_worse(demo):
     told, page = demo("", APART.replace("0.49, 0.49", "0.2, 0.2").replace("0.48, 0.48", "-0.4, -0.4"))
     assert "all are right" in told

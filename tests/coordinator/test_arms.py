@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from tests.coordinator.support import study_message
 from tests.coordinator.test_lost_sites import freeze, reweigh, sound, thaw
 from tests.protocol.support import rewards
+from tests.support import first_quick
 
 from parley.agent.reporting import hand_over, rules_of
 from parley.agent.site import Site
@@ -96,6 +97,7 @@ def test_an_arm_that_opens_in_phase_four_and_is_best_is_found(house):
     assert sound(house).certificate is not None
 
 
+@pytest.mark.simulations
 def test_what_a_withdrawn_arm_had_beaten_wins(house):
     agents = house.create(ALL)
     phase(agents)
@@ -200,7 +202,7 @@ def test_with_no_more_arms_than_an_answer_has_the_study_ends_at_once(house):
     sound(house)
 
 
-@pytest.mark.parametrize("reports", [0, 1])
+@pytest.mark.parametrize("reports", first_quick(1, 0))
 def test_arms_are_withdrawn_until_only_an_answer_is_left_and_no_further(sqlite_house, reports):
     house, study = sqlite_house, replace(ALL, top=2)
     agents = house.create(study)

@@ -119,6 +119,7 @@ def test_live_and_simulated_studies_decide_alike(sqlite_house, case, tmp_path):
         assert sum(counts) == certificate["samples"], "so does every further outcome"
 
 
+@pytest.mark.simulations
 def test_journals_of_people_make_the_same_study(sqlite_house, tmp_path):
     """People come one by one, and never stop coming: those between phases are assigned, told and counted, with their
     covariate and their further outcome.

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.coordinator.support import House
 from tests.dashboard.site import OF_A_STUDY, OWN_PAGE, sign_in
+from tests.support import first_quick
 
 from parley.agent.adjustment import AdjustedSource
 from parley.agent.client import Client
@@ -39,11 +40,11 @@ RANGE = {"kind": "bounded", "low": -1.0, "high": 2.0}
 
 @pytest.mark.parametrize(
     ("noise", "covariate"),
-    [
+    first_quick(
         ({"scale": "unknown"}, {"correlation": 0.5}),
-        pytest.param(RANGE, {"range": [20, 80]}, marks=pytest.mark.simulations),
+        (RANGE, {"range": [20, 80]}),
         ({"kind": "binary", "inference": "normal"}, {"theta": [0.1, -0.1], "center": 50.0}),
-    ],
+    ),
     ids=["unknown scale", "range", "normal, with history"],
 )
 def test_live_and_simulated_studies_decide_alike(sqlite_house, noise, covariate, tmp_path):

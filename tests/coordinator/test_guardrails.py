@@ -81,6 +81,7 @@ def test_the_step_waits_for_what_the_guardrails_find(house):
     sound(house)
 
 
+@pytest.mark.simulations
 def test_a_study_without_harm_goes_on(house):
     agents = house.create(STUDY)
     run(house, agents, rates=(0.05, 0.05, 0.05))
@@ -90,6 +91,7 @@ def test_a_study_without_harm_goes_on(house):
     sound(house)
 
 
+@pytest.mark.simulations
 def test_counts_that_are_not_poisson_are_told_while_it_runs_and_in_the_certificate(house):
     agents = house.create(STUDY)
     phase(agents, pain=4)

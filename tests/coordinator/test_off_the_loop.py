@@ -97,6 +97,7 @@ def test_a_large_study_is_parsed_elsewhere_and_few_at_a_time(sqlite_house, monke
     assert sqlite_house.thread not in seen
 
 
+@pytest.mark.simulations
 def test_pages_are_drawn_elsewhere(sqlite_house, monkeypatch):
     seen = []
     spied(monkeypatch, session, "render", seen)

@@ -16,7 +16,7 @@ from parley.study import load_study
 
 
 @pytest.mark.parametrize(
-    ("policy", "cell"), first_quick(("wcpe", 1), ("evidence", 60), ("uniform", 1), ("evidence", 1), quick=2)
+    ("policy", "cell"), first_quick(("wcpe", 1), ("evidence", 60), ("uniform", 1), ("evidence", 1))
 )
 def test_an_exported_log_is_enough(house, policy, cell):
     message = study_message(policy=policy, minimum_cell=cell)
@@ -53,7 +53,7 @@ def test_an_exported_log_is_enough(house, policy, cell):
         ("evidence", {"kind": "subgaussian", "scale": 1.0}),
         ("evidence", {"kind": "bounded", "low": 0.0, "high": 1.0, "method": "hoeffding"}),
         ("evidence", {"kind": "bounded", "low": 0.0, "high": 1.0, "method": "variance"}),
-        quick=4,
+        quick=3,
     ),
     ids=str,
 )

@@ -3,6 +3,7 @@
 import itertools
 
 import httpx2 as httpx
+import pytest
 from tests.coordinator.support import House, study_message
 
 from parley.coordinator.record import initialise, open_storage
@@ -25,6 +26,7 @@ def decisions(folder, clock):
     return found, plans
 
 
+@pytest.mark.simulations
 def test_a_clock_that_jumps_by_years_between_any_two_looks_changes_no_decision(tmp_path):
     years = itertools.cycle([2030, 1970, 2099, 2001])
     (tmp_path / "a").mkdir()

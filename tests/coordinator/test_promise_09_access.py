@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from starlette.responses import JSONResponse
 from tests.coordinator.support import study_message
+from tests.support import first_quick
 from tools.promises import access_table
 
 from parley.coordinator.access.tokens import Role
@@ -40,7 +41,7 @@ def from_a_page(house, tokens, asked):
     return found.status if isinstance(found, Refusal) else 200
 
 
-@pytest.mark.parametrize("way", ["over HTTP", "from a page"])
+@pytest.mark.parametrize("way", first_quick("over HTTP", "from a page"))
 def test_the_whole_matrix(two_studies, way):
     """`parley qualify` asks the same over HTTP; what is expected is the table of docs/api.md, which has every row."""
     house = two_studies

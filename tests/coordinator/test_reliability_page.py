@@ -1,5 +1,6 @@
 """The books behind docs/appendix/reliability.md: flaws are seen, counted and shown."""
 
+import pytest
 from msgspec import structs
 from tests.coordinator.support import report_of, study_message
 from tools.chaos import page
@@ -12,6 +13,7 @@ from parley.coordinator.record import ledger
 CLEAN = dict.fromkeys(FLAWS, 0)
 
 
+@pytest.mark.simulations
 def test_the_examination_sees_what_is_lost_forged_doubled_or_unfinished(sqlite_house, monkeypatch):
     message = study_message(agents=2, arms=3, policy="uniform")
     agents = sqlite_house.create(message)

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import create_engine, text
 from tests.coordinator.support import House, report_of, server_process, study_message
+from tests.support import first_quick
 
 from parley.agent.client import Client
 from parley.cli.main import main
@@ -49,7 +50,9 @@ def move_folder(path):
     path.parent.rename(path.parent.with_name("elsewhere"))
 
 
-@pytest.mark.parametrize("harm", [delete, replace, delete_log, move_folder], ids=lambda harm: harm.__name__)
+@pytest.mark.parametrize(
+    "harm", first_quick(delete, replace, delete_log, move_folder, quick=2), ids=lambda harm: harm.__name__
+)
 def test_a_file_that_is_not_the_one_that_was_opened_takes_no_report(tmp_path, monkeypatch, harm):
     monkeypatch.setattr(context, "MOMENT", 0.0)
     path = tmp_path / "folder" / "parley.db"
@@ -211,7 +214,7 @@ def verify_as_anybody(address):
     sys.exit(0 if "Sound. trial" in done.output else repr(done))
 
 
-@pytest.mark.parametrize("state", ["in its file", "in its write-ahead log"])
+@pytest.mark.parametrize("state", first_quick("in its write-ahead log", "in its file"))
 def test_a_log_is_verified_on_a_disk_that_nobody_can_write_to(tmp_path, state):
     path, disk = tmp_path / "parley.db", tmp_path / "disk"
     initialise(str(path))

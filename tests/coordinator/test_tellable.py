@@ -120,6 +120,7 @@ def test_every_kind_has_an_example_and_a_sentence():
     assert all(event.sentence for event in examples().values())
 
 
+@pytest.mark.simulations
 def test_an_event_with_extreme_values_is_refused_or_told_again_to_the_last_bit(storage):
     trial = prepare_study("trial", study_message(agents=2, arms=2))
     storage.change(lambda c: create_study(c, trial, actor="test", at="now"))

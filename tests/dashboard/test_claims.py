@@ -296,6 +296,7 @@ def test_lower_bounds_stand_only_where_they_are_about_the_question(here, term):
     assert ("ower bound" in re.sub(r'aria-label="[^"]*"', "", page)) == (term == "")
 
 
+@pytest.mark.simulations
 def test_an_answer_whose_reports_left_out_too_much_has_no_guarantee(here):
     """A site that reports nothing "for reasons of its own", phase after phase, and then once."""
     study = here.create(TWO.replace("Two sites", "Dropping"), "dropping")
@@ -325,14 +326,15 @@ def test_an_answer_whose_reports_left_out_too_much_has_no_guarantee(here):
 
 @pytest.mark.parametrize(
     ("more", "words"),
-    [
+    first_quick(
         (
             '[noise]\nscale = 1\n[policy]\nname = "wcpe"\nthreshold = "heuristic"',
             "not bounded: this policy has no guarantee",
         ),
-        ('[noise]\nkind = "binary"\ninference = "normal"', "at most 10 %, approximately"),
         ("", "at most 10 %"),
-    ],
+        ('[noise]\nkind = "binary"\ninference = "normal"', "at most 10 %, approximately"),
+        quick=2,
+    ),
 )
 def test_the_error_probability_is_that_of_the_guarantee(here, more, words):
     text, study = f"{TWO}{more}\n", f"error-{len(words)}"

@@ -64,6 +64,7 @@ def story(house, study_id):
     return walk
 
 
+@pytest.mark.simulations
 def test_a_study_to_which_much_happened(house):
     """The page of its answer failed whenever a planned draw was left out."""
     walk = story(house, "story")

@@ -32,6 +32,7 @@ def confirm(browser, base, page, act, **fields):
     return browser.post(f"{base}/{act}", data=data)
 
 
+@pytest.mark.simulations
 def test_a_freeze_shows_both_ways_and_keeps_the_question(either):
     study, base = prepared(either, "kept")
     with either.browser() as browser:

@@ -14,6 +14,7 @@ import httpx2
 import numpy as np
 import pytest
 from tests.dashboard.site import MEANS, TABS, TWO, exactly
+from tests.support import first_quick
 
 from parley.dashboard.pages import PAGES
 from parley.dashboard.pages.new_study import uploaded_study
@@ -66,7 +67,7 @@ def test_a_large_board_is_paged_and_summed_up(here, many):
         assert "Agents 26–50 of 60" in found
 
 
-@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize("tab", first_quick(*TABS, quick=2))
 def test_documents_are_read_and_written_off_the_event_loop(here, many, done, tab, monkeypatch):
     """Nobody else is answered meanwhile: half a second for the log of a study of 200 arms and 100 agents."""
     seen = Counter()

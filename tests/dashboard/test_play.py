@@ -9,6 +9,7 @@ from tests.dashboard.test_prices import forecast_of
 PLAYED = TWO.replace('name = "Two sites"', 'name = "Two sites play"\nhorizon = 3000')
 
 
+@pytest.mark.simulations
 def test_a_study_is_played_to_its_horizon_and_the_page_says_how(here):
     study = here.create(PLAYED, "play")
     first = here.call("GET", f"studies/{study}/board")["standing"]

@@ -62,6 +62,7 @@ def test_a_question_gets_no_token_and_is_not_waited_for(here):
         assert "0 of 2 reports" in browser.get("/studies/fresh").text
 
 
+@pytest.mark.simulations
 def test_the_question_is_answered_on_every_page_and_file(here, whole):
     certificate = here.call("GET", f"studies/{whole}/certificate")
     assert set(certificate["answers"]) == {"North", "South", "country"}

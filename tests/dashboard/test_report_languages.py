@@ -22,6 +22,7 @@ def left_over(text):
     return re.findall(r"[A-Za-z]{3,}[^|\n]*", GIVEN.sub("", outside(text)))
 
 
+@pytest.mark.simulations
 def test_no_english_is_left_over_in_a_report_at_any_time_of_a_study(here, monkeypatch):
     monkeypatch.setattr(translation, "_words", lambda _audience, _language: translation._Words(Marked(), "en"))
     study = here.create(TRIAL, "reported")

@@ -43,6 +43,7 @@ def test_the_harm_of_the_control_is_what_is_stated_of_it():
     assert rare.truth == common.truth
 
 
+@pytest.mark.simulations
 def test_a_limit_needs_no_control():
     document = {"arms": ["b", "a"], "agents": 2, "noise": {"kind": "binary"}}
     limited = {key: value for key, value in HARM.items() if key != "margin"} | {"limit": 0.2}

@@ -14,6 +14,7 @@ from tools.pages import read
 ROOT = SRC.parent
 GLOSSARY = ROOT / "docs" / "glossary.md"
 WHERE = ("everywhere", "names", "classes and modules")
+FUNCTIONS, NAMED = (ast.FunctionDef, ast.AsyncFunctionDef), (ast.Name, ast.Attribute)  # asked of every node
 
 
 def rows():
@@ -38,11 +39,11 @@ def defined(of):
     for node in nodes(of):
         if isinstance(node, ast.ClassDef):
             yield node.lineno, node.name, True
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        elif isinstance(node, FUNCTIONS):
             yield node.lineno, node.name, False
         elif isinstance(node, ast.arg):
             yield node.lineno, node.arg, False
-        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+        elif isinstance(node, NAMED) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id if isinstance(node, ast.Name) else node.attr, False
 
 

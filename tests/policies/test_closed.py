@@ -42,7 +42,7 @@ def between_all(arms):
     )
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", first_quick(*range(30), quick=10))
 def test_a_look_that_closes_has_an_answer_whatever_it_draws_and_one_that_does_not_may_have_none(seed):
     rng = np.random.default_rng(seed)
     problem = Problem(arms=4, weights=[[1.0]], tolerance=0.3)
@@ -96,7 +96,7 @@ def test_shares_that_move_add_up_and_nobody_gives_what_it_has_won_or_does_not_ha
     assert np.abs(change).max() > 0.05
 
 
-@pytest.mark.parametrize("level", [0.3, 0.05, 0.002, 1e-12, 1e-20])
+@pytest.mark.parametrize("level", first_quick(0.05, 1e-20, 0.3, 0.002, 1e-12, quick=2))
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.9])
 @pytest.mark.parametrize("spent", [0.02, 0.3])
 def test_the_conditional_error_is_fair_for_normal_scores_and_for_lighter_ones(level, share, spent):
@@ -299,6 +299,7 @@ def test_bad_answers_just_beyond_the_tolerance_are_at_most_delta_and_not_too_rar
     assert (0.05 if noise is KNOWN else 0.02) < found.error_rate <= 0.1
 
 
+@pytest.mark.simulations
 def test_no_study_of_unknown_scale_runs_away():
     """A gap as large as the tolerance cannot be proved: who looks worse by that much may not lead for ever."""
     shared = {"kind": "gaussian", "scale": "unknown, shared"}
@@ -320,6 +321,7 @@ def test_who_lost_one_bet_leads_again_if_it_looks_better_by_the_tolerance():
     assert ranked[0] > ranked[1]
 
 
+@pytest.mark.simulations
 def test_ties_take_less_than_the_fixed_size_needs_and_all_are_answered():
     for arms, most in ((2, 658), (4, 3300)):
         instance = alone([0.0] * arms, KNOWN)

@@ -38,6 +38,7 @@ def test_what_asks_for_no_other_plan_gets_the_same_bits(name, terms):
     assert (after.days is None) == ("rate" not in terms)
 
 
+@pytest.mark.simulations
 def test_a_plan_by_time_is_faster_and_a_plan_by_money_cheaper_in_no_more_rounds():
     plain = paper_study().instance
     known = run(with_terms(plain, rate=RATES))

@@ -36,6 +36,7 @@ def play(name, instance, runs, seed, **options):
     return state, (state.counts * losses).sum(axis=(-2, -1))
 
 
+@pytest.mark.simulations
 def test_far_less_regret_than_the_baselines_on_the_papers_instance():
     instance = until(10**5, paper_study(0.5).instance)
     least = regret(instance, accuracy=1e-6).value * math.log(10**5)

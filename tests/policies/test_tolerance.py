@@ -49,6 +49,7 @@ def test_bad_answers_stay_below_delta_where_they_are_likeliest():
     assert 0.01 < outcome.error_rate <= 0.1, "the second arm is worse by a little more than the tolerance"
 
 
+@pytest.mark.simulations
 def test_bad_answers_just_beyond_the_tolerance_are_as_rare_as_counted():
     """5 % in docs/tolerance.md, where delta is 10 %; with three times the tolerance it would be far above."""
     policy, instance = alone([0.5, 0.449, 0.0], 0.05)

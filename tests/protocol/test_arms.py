@@ -110,7 +110,7 @@ def test_what_a_withdrawn_arm_had_beaten_can_win(study):
     course.verified()
 
 
-@pytest.mark.parametrize("budget", [None, 2500])
+@pytest.mark.parametrize("budget", first_quick(2500, None))
 def test_a_size_by_the_tolerance_is_that_of_one_question_and_a_stated_budget_holds_for_all(budget):
     course = late(phases=1, dormant=(), tolerance=0.1, max_samples=budget)
     told = course.trial.policy.largest_size
@@ -186,6 +186,7 @@ def test_in_the_first_phase_too():
     course.verified()
 
 
+@pytest.mark.simulations
 def test_a_stalled_study_goes_on_where_an_arm_changes_that_and_stays_where_none_does():
     course = late(phases=1, weight=0.9)
     course.freeze("agent 3")

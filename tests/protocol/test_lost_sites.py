@@ -163,7 +163,7 @@ def test_six_sites_one_lost_the_question_kept():
 
 
 @pytest.mark.parametrize(
-    ("policy", "tolerance"), first_quick(("evidence", 0.0), ("wcpe", 0.02), ("evidence", 0.02), ("wcpe", 0.0), quick=2)
+    ("policy", "tolerance"), first_quick(("evidence", 0.0), ("wcpe", 0.02), ("evidence", 0.02), ("wcpe", 0.0))
 )
 def test_six_sites_one_lost_re_weighed_everybody_else_is_decided(policy, tolerance):
     course = six(policy, tolerance=tolerance, spread=0.4)
@@ -270,6 +270,7 @@ def test_who_can_be_weighed_anew_and_who_needs_weights():
         weights_without(study, ["agent 3"], {"agent 2": (0.5, 0.5, 0.0), "nobody": (1.0, 0.0, 0.0)})
 
 
+@pytest.mark.simulations
 def test_the_shares_of_all_questions_that_can_be_asked_anew_sum_to_at_most_one():
     """Every set of lost sites, and every column with up to one decimal for every set of agents, of a study of three."""
     weights = ((0.5, 0.1, 0.3), (0.2, 0.6, 0.3), (0.3, 0.3, 0.4))
@@ -382,6 +383,7 @@ def test_a_site_returns_within_the_phase_that_asks_it():
     course.verified()
 
 
+@pytest.mark.simulations
 def test_a_stalled_study_goes_on_when_its_site_returns():
     course = six()
     course.freeze("agent 6")
@@ -411,6 +413,7 @@ def test_a_stalled_study_may_go_on_waiting_for_another_site():
     course.verified()
 
 
+@pytest.mark.simulations
 def test_after_a_re_weighing_a_site_returns_for_itself_and_re_weighed_again_for_all():
     course = six()
     course.freeze("agent 6")

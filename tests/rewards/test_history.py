@@ -98,6 +98,7 @@ def test_rows_of_0_and_1_move_with_their_covariate():
     assert np.allclose(xy.mean(axis=0).ravel() / 50, [own * 2 / 3, own * 2 / 5], rtol=0.05)
 
 
+@pytest.mark.simulations
 def test_chunks_and_later_replications_change_no_number(tmp_path):
     study = load_study(written(tmp_path, MONEY))
     policy = make_policy("evidence", study.problem)
@@ -177,7 +178,7 @@ def with_covariate(folder, section="", noise="", binary=False):
     return load_study(path)
 
 
-@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("binary", first_quick(True, False))
 def test_a_covariate_is_drawn_with_its_outcome_and_saves_what_it_explains(tmp_path, binary):
     noise = 'noise = {kind = "binary", inference = "normal"}' if binary else ""
     plain = with_covariate(tmp_path, noise=noise, binary=binary)

@@ -177,6 +177,7 @@ def test_tilted_runs_find_what_counting_finds_where_noise_is_most_of_a_report():
     assert found.standard_error < 0.1 * found.probability
 
 
+@pytest.mark.simulations
 def test_every_kind_of_question_ends_with_private_reports():
     for noise in ({"kind": "binary", "inference": "normal"}, {"kind": "bounded", "low": 0, "high": 1}, CLIPPED):
         for more in ({"tolerance": 0.05}, {"top": 2}, {"answers": "each"}, {"max_samples": 5000}):
@@ -190,6 +191,7 @@ def test_every_kind_of_question_ends_with_private_reports():
             assert run.finished.all()
 
 
+@pytest.mark.simulations
 def test_a_plan_says_what_privacy_costs_and_counts_its_studies():
     problem, done = private(0.05).problem, []
     planner = Planner(policy="evidence", options={}, replications=4, seed=0, progress=done.append)

@@ -44,6 +44,7 @@ def test_every_route_and_problem_is_told(pages):
         assert f"### `{route}`" in text
 
 
+@pytest.mark.simulations
 def test_every_public_name_is_told(pages):
     import parley
 

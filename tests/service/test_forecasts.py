@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.dashboard.site import MEANS, few_studies, site
+from tests.support import first_quick
 
 from parley.experiments.forecasts.forecast import budget_for_power
 from parley.protocol import StudyMessage
@@ -24,7 +25,7 @@ def short_forecasts():
         yield
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["with pages", "the API alone"])
+@pytest.fixture(scope="module", params=first_quick(False, True), ids=["with pages", "the API alone"])
 def here(request, tmp_path_factory):
     with site(tmp_path_factory.mktemp("site"), no_dashboard=request.param) as made:
         yield made
@@ -90,6 +91,7 @@ def test_the_page_of_a_new_study_takes_a_wanted_power(tmp_path):
         assert browser.post("/new", data={**form, "power": "1.5"}).status_code == 422
 
 
+@pytest.mark.simulations
 def test_the_page_of_a_new_study_shows_its_power_and_the_warning(tmp_path):
     text = "arms = 3\nagents = 2\nmax_samples = 60\n"
     with site(tmp_path) as here, here.browser() as browser:

@@ -59,6 +59,7 @@ def test_answers_are_right_among_the_arms_that_are_open():
     assert not early.size or (early == 0).all()
 
 
+@pytest.mark.simulations
 def test_the_chunk_changes_no_number():
     study = parse_study(STUDY)
     policy = make_policy("evidence", study.problem)

@@ -82,6 +82,7 @@ def test_chunks_and_further_replications_change_nothing():
     assert few.costs.tolist() == many.costs[:20].tolist()
 
 
+@pytest.mark.simulations
 def test_what_x_explains_need_not_be_drawn():
     """The README's instance; docs/covariates.md has the figures of a thousand studies."""
     keys = {"arms": 6, "agents": 3, "weights": {"kind": "personalized", "alpha": 0.5}, "noise": {"scale": "unknown"}}

@@ -39,6 +39,7 @@ def run(made, replications=40, seed=1):
     return simulate_guarded(policy, made.instance, replications=replications, seed=seed)
 
 
+@pytest.mark.simulations
 def test_a_harmful_best_arm_is_stopped_and_the_best_of_the_others_is_found():
     found = run(study(0.6))
     assert found.stopped[:, 2].mean() > 0.9

@@ -50,6 +50,7 @@ def test_the_curve_of_a_run_goes_through_the_ends_of_its_phases():
     assert outcome.regret.curves[0] == pytest.approx(np.interp(outcome.regret.times, times, values))
 
 
+@pytest.mark.simulations
 def test_chunks_change_no_number():
     policy, instance = played()
     whole = simulate(policy, instance, replications=260, seed=1).regret

@@ -353,6 +353,7 @@ def test_while_its_phase_is_in_progress_an_administrator_amends_with_it(early):
     assert (early.status, early.waiting()) == ("accepted", [])
 
 
+@pytest.mark.simulations
 def test_an_amendment_that_another_one_replaced_does_not_count_when_it_comes_again(early):
     for value in ("7.5", "8.5"):
         early.post(WRONG | {"value-2": value})
@@ -500,6 +501,7 @@ def test_answered_corrections_leave_room_for_others(bed, monkeypatch):
     assert "Too many corrections" in bed.sent()[1]
 
 
+@pytest.mark.simulations
 def test_too_many_corrections_of_a_phase_are_told(bed):
     for number in range(21):
         bed.post(WRONG | {"value-2": str(number % 10 + number // 10 / 4)})

@@ -70,7 +70,8 @@ def with_strata(folder, name, audience):
     return desk, other
 
 
-@pytest.mark.parametrize("place", first_quick(*range(len(AUDIENCES))), ids=AUDIENCES)
+@pytest.mark.simulations
+@pytest.mark.parametrize("place", range(len(AUDIENCES)), ids=AUDIENCES)
 def test_each_state_has_a_page_with_strata_in_every_language(tmp_path, place):
     languages = cycle(LANGUAGES)
     for name in list(STATES)[(place + 1) % len(AUDIENCES) :: len(AUDIENCES)]:

@@ -246,7 +246,7 @@ COURSES = {
 
 
 @pytest.mark.parametrize("seed", first_quick(1, 2))
-@pytest.mark.parametrize("tolerance", [0.0, 0.1])
+@pytest.mark.parametrize("tolerance", first_quick(0.1, 0.0))
 @pytest.mark.parametrize("model", MODELS)
 def test_a_study_as_planned(model, tolerance, seed):
     assert as_planned(seed, model, tolerance) == []

@@ -10,6 +10,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 from tests.protocol.test_golden_logs import text_of, written
+from tests.support import first_quick
 from tools.mutants.run import ROOT, SOURCE, patched
 from tools.mutants.table import MUTANTS
 from tools.promises import promises
@@ -147,7 +148,9 @@ def test_files_that_were_changed_since_the_installation_are_named(tmp_path, monk
         qualify_checks.installation(None)
 
 
-@pytest.mark.parametrize("name", ["installation", "solver", "bounds", "digests", "verify", "reports"])
+@pytest.mark.parametrize(
+    "name", first_quick("installation", "solver", "bounds", "digests", "reports", "verify", quick=5)
+)
 def test_a_quick_check_passes_here(name, tmp_path):
     one = next(one for one in CHECKS if one.name == name)
     assert one.run(Bench(minutes=0, folder=tmp_path))
