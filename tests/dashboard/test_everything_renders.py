@@ -152,7 +152,7 @@ def assert_report_agrees_with_itself(readers, walk, certificate):
     """What was withdrawn was not dormant, and who has no answer has none in any section."""
     report = readers.browsers["administrator"].get(f"/studies/{walk.id}/report.md").text
     ((withdrawn, phase),) = certificate["withdrawn"].items()
-    assert "| dormant | arms closed at the start: later |" in report
+    assert "| dormant | treatments closed at the start: later |" in report
     assert f"| withdrawn | {withdrawn}, in phase {phase}: as agreed |" in report
     without = [agent for agent, arms in certificate["answers"].items() if not arms]
     assert len(without) == 1
