@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.support import first_quick
 
 from parley.cli.main import main, run
 from parley.errors import InvalidInput
@@ -225,7 +224,8 @@ def test_people_get_tables_and_names_are_text(tmp_path):
     assert "parley analyze" in text
 
 
-@pytest.mark.parametrize("control", first_quick((), (("--control", "a"),)))
+@pytest.mark.simulations
+@pytest.mark.parametrize("control", [(), ("--control", "a")])
 def test_figures_are_files_too(tmp_path, control):
     folder = tmp_path / "figures"
     found = analyze(tmp_path, csv(), "--figures", str(folder), *control, "--replications", "5")
