@@ -60,7 +60,7 @@ def test_on_a_phone_numbers_and_actions_are_in_sight(visit, server):
     page = visit(server, server.token, viewport={"width": 390, "height": 900}).page
     for path, wanted in {
         "/tokens": "button:text('Rotate')",
-        "/studies/lost/administration?reweigh=1": "td[data-label=Then]",
+        "/studies/lost/administration?reweigh=1": "td[data-label=Afterwards]",
         "/studies/finished/answer": ".forest text[text-anchor=end]",
         "/studies/finished/report": ".ranged",
     }.items():

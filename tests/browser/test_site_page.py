@@ -126,7 +126,9 @@ def test_a_nurse_runs_a_phase(visit, nurses):
     expect(page.get_by_role("heading", name="Changes that the table would make")).to_be_visible()
     assert ward.status()["observed"] == 0, "nothing is written before somebody says so"
     page.get_by_role("button", name="Save the whole table").click()
-    expect(page.get_by_role("status").first).to_contain_text(f"The table was saved. {came} outcomes entered. 0 marked")
+    expect(page.get_by_role("status").first).to_contain_text(
+        f"The table was saved. {came} outcomes entered. 0 outcomes marked"
+    )
     ward.wait(lambda found: found["phase"] == 2 or found["stage"] != "running")
     page.goto("/")
     expect(page.get_by_role("region", name="Reported phases")).to_contain_text("high dose")

@@ -357,7 +357,7 @@ class Site:
         """Raise unless the covariate is given, or declared unknown, before the arm is assigned."""
         name = self.people.rules.covariate
         if name and x is None and not without:
-            allowed = Translatable("either a number or a note that the value is not known, before the assignment")
+            allowed = Translatable("before the assignment, either a number or a note that the value is not known")
             raise InvalidInput(name, found=Translatable("nothing"), allowed=allowed)
 
     def outcome(self, participant: str, reward: float, outcome: str = PRIMARY) -> None:

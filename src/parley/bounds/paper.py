@@ -224,7 +224,7 @@ class RegretUntil:
 
     @classmethod
     def of(cls, instance: Instance, horizon: int, *, accuracy: float = 1e-6) -> RegretUntil:
-        """Greedily stop exploring the arm closest to an agent's best arm while that saves regret; keep the best."""
+        """Stop exploring the arms closest to an agent's best while that saves regret; keep the least regret found."""
         single = best_arm_only(instance, strict=False)
         losses = single.mixed_means.max(axis=0) - single.mixed_means
         common, own = _common(single.variances)

@@ -144,7 +144,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "weights.kernel": (Translatable("How to compute similarity from these numbers"), ""),
     "weights.bandwidth": (Translatable("Distance at which similarity falls to 0.61"), ""),
     "weights.mix": (
-        Translatable("Weights of the cell itself, its site, its stratum and everybody"),
+        Translatable("Weights of the agent itself, its site, its stratum and everybody"),
         Translatable("Four numbers that sum to 1."),
     ),
     "weights.reason": (

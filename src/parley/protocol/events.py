@@ -132,9 +132,11 @@ class PhaseClosed(_Event, tag="parley/event/phase-closed/1"):
         decision = self.decision
         out = sum(row.count(decision.phase) for row in decision.dropped_in)
         if out == 1:
-            words: str = Translatable("phase {0} decided: 1 pair ruled out or set aside", decision.phase)
+            words: str = Translatable("phase {0} decided: 1 arm ruled out or set aside for one agent", decision.phase)
         else:
-            words = Translatable("phase {0} decided: {1:,} pairs ruled out or set aside", decision.phase, out)
+            words = Translatable(
+                "phase {0} decided: {1:,} arms ruled out or set aside, counted for each agent", decision.phase, out
+            )
         return words + Translatable("; the study is finished") if decision.finished else words
 
 

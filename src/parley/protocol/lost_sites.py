@@ -263,7 +263,7 @@ def ask_anew(
 
 
 def folded(policy: Policy, past: Sequence[Totals]) -> list[State]:
-    """The policy's initial state and its state after every recorded phase, as if its question were the original one.
+    """The initial state and those after the recorded phases, as if the policy's question was asked from the start.
 
     Bets stay fair in such a replay: the bets of a phase are made from the state before it, so they cannot depend on
     its rewards, and its number of draws was fixed before the phase, by whatever rule.

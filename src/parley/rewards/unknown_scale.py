@@ -59,8 +59,8 @@ BASEL = math.log(6 / math.pi**2)  # the sum of 6 / (pi t)^2 over all phases t is
 class UnknownScale(RewardModel):
     """Gaussian rewards of unknown scale; `guess` is a rough value of the scale.
 
-    The guess sizes the first phase and limits what a first report may contain: differences of at most a million
-    guesses. No answer depends on it. Simulations use the truth's scale, or else the guess.
+    The guess sizes the first phase and limits what a first report may contain: differences of at most a million times
+    the guess. No answer depends on it. Simulations use the truth's scale, or else the guess.
 
     >>> UnknownScale().document()
     {'kind': 'gaussian', 'scale': 'unknown', 'guess': 1.0}

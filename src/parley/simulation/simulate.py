@@ -466,7 +466,7 @@ def _draw(
 
 
 def drifted(instance: Instance, count: int, *, seed: int, block: int, phase: int) -> FloatArray | None:
-    """`(count, 1, agent)`: how far a block's sites have moved before a phase (from 0); None without drift."""
+    """`(count, 1, agent)`: drift of a block's sites before `phase`, which counts from 0; None without drift."""
     if instance.drift is None:
         return None
     steps = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, step, 2))) for step in range(phase)]

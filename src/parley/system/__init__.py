@@ -1,1 +1,1 @@
-"""Access to the machine: files on disk, threads, and processes that may be killed."""
+"""Durable and locked files, cached properties, classes of installed packages, and kill points for tests."""

@@ -112,7 +112,7 @@ class LimitedParser(h11.Connection):
     """An h11 parser that refuses heads that are too long, and bodies that do not state their length."""
 
     limits: ConnectionLimits
-    refusal: tuple[int, str] = (400, "this is no HTTP request")
+    refusal: tuple[int, str] = (400, "this is not an HTTP request")
     method = b""  # method of the last request
 
     @classmethod

@@ -196,7 +196,7 @@ def message(transaction: Transaction, row: StudyRow) -> StudyMessage:
 
 
 def claim(transaction: Transaction, row: StudyRow) -> StudyMessage:
-    """The study as created, whose delta the guarantee states even after the question was changed."""
+    """The study as created. The guarantee states its delta, even after the question was changed."""
     unchanged = question(transaction, row.id) is None
     return message(transaction, row) if unchanged else created(transaction, row)
 

@@ -312,8 +312,8 @@ def append_server(transaction: Transaction, kind: str, payload: Mapping[str, Any
 def _insert(transaction: Transaction, record: Record, payload: str) -> None:
     """Insert a record, after checking that it reads back as written; `payload` is its payload's canonical text.
 
-    The payload was read back by the caller, which knows its type. Numbers, hashes and times are made here; stream,
-    actor and kind came from outside, so these three are read back here.
+    Only stream, actor and kind are checked, since they come from outside. Numbers, hashes and times are the server's
+    own, and `draft` has checked the event of a study.
     """
     _require_readable(record.stream, record.actor, record.kind)
     transaction.execute(INSERTS["log"], {**{name: getattr(record, name) for name in ledger.AROUND}, "payload": payload})

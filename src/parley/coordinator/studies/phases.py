@@ -290,7 +290,7 @@ def closing_studies(transaction: Transaction) -> list[str]:
 
 
 def running_studies(transaction: Transaction) -> list[str]:
-    """The ids of running studies: guardrails may not have been checked yet for their latest reports."""
+    """The ids of all running studies, for when it is not known which of them have reports to check for guardrails."""
     return [row.id for row in studies.find(transaction, stage=Stage.RUNNING, limit=None)[0]]
 
 

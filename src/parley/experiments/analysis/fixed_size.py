@@ -213,8 +213,8 @@ class Analysis:
     def _of_shares(self, value: FloatArray, both: Both, reference: IntArray | None) -> Ends:  # noqa: ARG002
         """Price and Bonett's intervals for rates.
 
-        These intervals add z^2 prior draws, half of them successes, which the cells of a contrast share equally; z is
-        the normal quantile of the interval's level.
+        These intervals add z^2 prior draws, half of them successes. The cells of a contrast share these draws
+        equally; z is the normal quantile of the interval's level.
         """
         weights, counts, hits = self.problem.weights, self.totals.counts, self.totals.sums
         z = fixed_quantile(2 * self._level)

@@ -195,8 +195,8 @@ def slot_of(
 ) -> tuple[IntArray, IntArray]:
     """`(run,)` each: the slot and the arm that hold the wealth of the set `members` of candidates.
 
-    `ranks` are `(run, arm)`, `opponents` and `log_wealth` are `(run, slot, arm)`. Among the leaders' slots, only the
-    one for the set of all leaders may be below the line.
+    `ranks` are `(run, arm)`, `opponents` and `log_wealth` are `(run, slot, arm)`. All slots of leaders stay on the
+    line, except the one of the leaders' own set.
     """
     rows, top, arms = log_wealth.shape
     row, rivals = np.arange(rows), ranks >= 0
