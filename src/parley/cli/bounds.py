@@ -47,8 +47,9 @@ def bounds_command(study: str, accuracy: float, allocation: bool, horizons: tupl
     """Compute every lower bound of STUDY, each with a proven limit on its error.
 
     Identification: no algorithm with error at most delta can expect to draw fewer than value * log(1 / (2.4 delta))
-    samples. Regret: over long horizons T, no uniformly efficient algorithm has a regret below value * log(T). With
-    prices and rates, there are such bounds for money and days too. The study needs a [truth].
+    samples. Regret: over long horizons T, no uniformly efficient algorithm has a regret below value * log(T). The
+    relaxed value for regret is larger, so it is not a lower bound. With prices and rates, there are bounds for money
+    and days too. The study needs a [truth].
 
     Up to a given horizon T, exploring everything may cost more than it saves. So compare a policy's regret with the
     smaller of C* log T (C* is the value of the regret bound) and the regret of not exploring. If only some arms are
@@ -91,7 +92,7 @@ def bounds_command(study: str, accuracy: float, allocation: bool, horizons: tupl
         rows.append((TITLES[key], "infinite" if bound is None else f"{bound.value:,.5f}", proof))
     size = size_text(problem.shape, len(problem.asks_only))
     size += f", top {problem.top}, smallest gap {instance.smallest_gap:.4g}"
-    show_table(f"{loaded.name}: {size}", ("lower bound", "value", "proven gap"), rows)
+    show_table(f"{loaded.name}: {size}", ("bound", "value", "proven gap"), rows)
     if played:
         _show_until(loaded.name, until)
     screen.print(
