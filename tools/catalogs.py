@@ -2,11 +2,11 @@
 
 A message belongs to the folder of the edge that uses it (`edges/NAME/catalogs`), or to `text/catalogs` if it is used
 outside of edges too. `messages.pot` lists all messages of a folder. They are marked by `{% trans %}` in templates, and
-in Python by `gettext`, `ngettext`, `Translatable` and `phrase` of `parley.text.translation`. The catalog of an audience
-contains the messages that use a researcher's word; that of a language contains all messages; that of an audience
-in a language contains the messages that belong to both. A new message is added without a translation, and
-`tests/text/test_translation.py` fails until it has one. A message that moves keeps its translations, and a deleted
-message is removed from all catalogs.
+in Python by `gettext`, `ngettext` and `Translatable` of `parley.text.translation`; messages in tables and constants
+are rows of `REGISTRIES`. The catalog of an audience contains the messages that use a researcher's word; that of a
+language contains all messages; that of an audience in a language contains the messages that belong to both. A new
+message is added without a translation, and `tests/text/test_translation.py` fails until it has one. A message that
+moves keeps its translations, and a deleted message is removed from all catalogs.
 """
 
 from __future__ import annotations
@@ -24,16 +24,28 @@ from babel.messages.pofile import read_po, write_po
 from parley.coordinator.problems import PROBLEMS
 from parley.dashboard.render import TOO_LARGE, WORDS
 from parley.hooks import own_edges
-from parley.policies.base import CLAIM, NO_GUARANTEE
+from parley.policies.base import CLAIM, NO_GUARANTEE, RIGHT, RIGHT_WITHIN
+from parley.policies.regret_baselines import CLAIMS
 from parley.protocol import EVENTS
 from parley.protocol.acts import ACTS
-from parley.protocol.certificate import ADJUSTED, REMAIN, WITHDRAWN
-from parley.protocol.lost_sites import ASKED_ANEW
-from parley.protocol.report_checks import CLOSING_REASONS, OVERDISPERSED, REASONS, SKEWED, UNEQUAL, VOIDS, WARNED
+from parley.protocol.certificate import ADJUSTED, CORRECTED, GONE, REMAIN, SHARE, SHARE_AND, WITHDRAWN, WITHOUT
+from parley.protocol.corrections import STANDS, WITHOUT_ERROR
+from parley.protocol.lost_sites import ASKED_ANEW, BOTH_CHANGED, FEWER_ARMS
+from parley.protocol.report_checks import (
+    CLOSING_REASONS,
+    OVERDISPERSED,
+    REASONS,
+    SKEWED,
+    STATED,
+    STATED_ONE,
+    UNEQUAL,
+    VOIDS,
+    WARNED,
+)
 from parley.rewards import MODELS
-from parley.settings import SETTINGS
+from parley.settings import CHOICES, SETTINGS
 from parley.text.status import OutcomeStatus
-from parley.text.translation import AUDIENCES, FOLDER, phrases
+from parley.text.translation import AUDIENCES, FOLDER
 
 SRC = FOLDER.parents[1]
 VALUE = re.compile(r"%\((\w+)\)s|\{([\w.]+)(?:![rs])?(?::[^}]*)?\}")  # a placeholder in a message
@@ -54,15 +66,27 @@ KEYS = re.compile(r"%\(\w+\)s|\{[^}]*\}|\bmax_\w+")  # placeholders and keys of 
 
 # Tables whose texts are shown to people: every row counts as marked.
 REGISTRIES = {
-    "settings.py": [row.sentence for row in SETTINGS.values()],
+    "settings.py": [
+        *(row.sentence for row in SETTINGS.values()),
+        *(word for words in CHOICES.values() for word in words),
+    ],
     "text/status.py": [status.description for status in OutcomeStatus],
-    "text/translation.py": phrases(),
-    "policies/base.py": [CLAIM, NO_GUARANTEE],
+    "policies/base.py": [CLAIM, NO_GUARANTEE, RIGHT, RIGHT_WITHIN],
+    "policies/regret_baselines.py": list(CLAIMS.values()),
     "rewards/base.py": [model.observed for model in MODELS],
     "protocol/events.py": [text for kind, event in EVENTS.items() for text in (event.template, kind.replace("-", " "))],
-    "protocol/certificate.py": [WITHDRAWN, ADJUSTED, REMAIN],
-    "protocol/lost_sites.py": [ASKED_ANEW],
-    "protocol/report_checks.py": [*WARNED, VOIDS, UNEQUAL, SKEWED, OVERDISPERSED],
+    "protocol/certificate.py": [WITHDRAWN, ADJUSTED, REMAIN, WITHOUT, GONE, *CORRECTED, SHARE, SHARE_AND],
+    "protocol/corrections.py": [STANDS, WITHOUT_ERROR],
+    "protocol/lost_sites.py": [ASKED_ANEW, BOTH_CHANGED, FEWER_ARMS],
+    "protocol/report_checks.py": [
+        *WARNED,
+        VOIDS,
+        UNEQUAL,
+        SKEWED,
+        OVERDISPERSED,
+        *STATED.values(),
+        *STATED_ONE.values(),
+    ],
     "site/pages.py": list(CLOSING_REASONS.values()),
     "dashboard/pages/administration.py": list(REASONS.values()),
     "dashboard/render.py": [*map(str, WORDS), TOO_LARGE],

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from parley.errors import InvalidInput, UnknownName
-from parley.text.translation import AUDIENCES, Translatable, phrase
+from parley.text.translation import AUDIENCES, Translatable
 from parley.validation import checks
 from parley.validation.checks import (
     IN_WORDS,
@@ -35,7 +35,6 @@ BETWEEN_PHASES, COUNTS_ARE = (
 )
 # These sentences contain a value that is a word, so the words are translated too.
 CHOICES = {BETWEEN_PHASES: ("leading", "assign"), COUNTS_ARE: ("exact", "flexible")}
-SHOWN = [phrase(word, of=sentence) for sentence, words in CHOICES.items() for word in words]
 MOST_HALVINGS = 6  # how often the distance between two steps of weights in doubt may be halved
 NUMBERS = (int, float, list)
 SMALLEST_DELTA = 1e-300
@@ -180,6 +179,8 @@ class Setting(Key):
         one, two = Translatable("{0:,.10g}", low), Translatable("from {0:,.10g} to {1:,.10g}", low, high)
         span = one if low == high else two
         shown = Translatable("{0:,}", value) if type(value) is int and "{value}" in self.sentence else value
+        if value in CHOICES.get(self.sentence, ()):
+            shown = Translatable(value)
         return Translatable(self.sentence, value=shown, span=span)
 
 

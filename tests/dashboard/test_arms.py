@@ -16,6 +16,7 @@ dormant = ["d"]
 kind = "personalized"
 alpha = 0.5
 """
+TYPED = "the guardrail bleeding raised an alarm, in the mix of Lyon"
 MEANS = np.array([[0.7] * 3, [0.3] * 3, [0.1] * 3, [1.2] * 3])
 
 
@@ -51,8 +52,12 @@ def test_an_arm_is_opened_and_another_withdrawn_once_the_consequences_were_seen(
             "its share of what is reserved",
         ):
             assert words in page.text, words
-        done = confirm(browser, base, page, "withdraw-arm", arm="b")
+        done = confirm(browser, base, page, "withdraw-arm", arm="b", reason=TYPED)
         assert "<strong>b</strong>, withdrawn in phase 2" in done.text
+        for path in ("", "/administration", "/report", "/audit"):
+            german = browser.get(f"{base}{path}", headers={"Accept-Language": "de"}).text
+            assert '<html lang="de"' in german
+            assert TYPED in german, f"{path}: a person's own words, whatever they look like"
         for odd in ("withdraw-arm=b", "open-arm=d", "open-arm=%3Cb%3E"):
             assert 'class="note bad"' in browser.get(f"{base}/administration?{odd}").text
         assert "closed" in browser.get(base).text

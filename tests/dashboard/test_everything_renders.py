@@ -112,6 +112,9 @@ def test_a_study_with_guardrails(house):
     report = browser.get(f"/studies/{walk.id}/report.md").text
     assert "### bleeding (guardrail)" in report
     assert "### pain (secondary)" in report
+    for page in ("", "/administration", "/report", "/audit"):
+        shown = browser.get(f"/studies/{walk.id}{page}", headers={"Accept-Language": "de"}).text
+        assert "die Leitplanke bleeding hat Alarm ausgelöst" in shown, f"{page}: the reason of the stop"
 
 
 @pytest.mark.parametrize("end", first_quick("goes-on", "run", "cancel"))

@@ -1,5 +1,6 @@
 """Guardrails in a live study: an alarm stops an arm before anything is decided, and a replay finds the same."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +13,21 @@ from parley.errors import IllegalMove, InvalidInput
 from parley.policies.guardrails import guardrails
 from parley.protocol import Stage, apply, issue_certificate, verify_log
 from parley.protocol.asking_anew import Anew, finding_event, open_arm, withdraw_arm
+from parley.protocol.certificate import same_certificate
 from parley.protocol.corrections import correction_preview
-from parley.protocol.events import ArmStopped, Certified, GuardrailNoted, Paused, ReportAccepted, kind_of
+from parley.protocol.events import (
+    AgentFrozen,
+    ArmStopped,
+    Certified,
+    GuardrailNoted,
+    Paused,
+    ReportAccepted,
+    kind_of,
+    read_event,
+)
 from parley.protocol.messages import OutcomeTotals
 from parley.protocol.outcome_findings import trial_outcomes
+from parley.text.translation import Translatable, reading, translated
 from parley.totals import Totals
 
 HARM = {"name": "harm", "kind": "binary", "role": "guardrail", "better": "lower", "margin": 0.05, "delta": 0.05}
@@ -175,6 +187,62 @@ def test_an_alarm_comes_while_other_sites_are_in_mid_phase():
     course.to_the_end()
     assert {tuple(arms) for arms in course.certify().answers.values()} == {("arm 2",)}
     course.verified()
+
+
+def test_only_the_alarm_itself_is_translated_as_one():
+    course = Guarded(agents=4, weights=PAIRED)
+    course.report(2)
+    course.tell()
+    stop = read_event("arm-stopped", json.loads(course.events[-1].text))
+    told = "the guardrail harm raised an alarm, in the mix of agent 1, agent 2"
+    assert (stop.reason, stop.sentence) == (told, f"arm 3, in phase 1: {told}")
+    assert stop.text == course.events[-1].text
+    typed = "the guardrail bleeding raised an alarm, in the mix of Lyon"
+    withdrawn = structs.replace(stop, guardrail="bleeding", agents=("Nancy",), reason=typed)
+    others = [withdrawn, AgentFrozen(agent="arm 3, in Phase 1", reason=typed, consequences="")]
+    with reading("bandit", "de"):
+        assert translated(stop.sentence) == (
+            "arm 3, in Phase 1: die Leitplanke harm hat Alarm ausgelöst, in der Mischung von agent 1, agent 2"
+        )
+        for event in others:
+            assert translated(event.sentence) == f"arm 3, in Phase 1: {typed}"
+
+
+def test_a_certificate_with_words_for_messages_is_the_same_and_with_others_it_is_not():
+    course = Guarded(max_rounds=1)
+    course.phase()
+    certificate = course.certify()
+    assert "the budget was reached first" in certificate.guarantee
+
+    def with_words(document):
+        """As certificates were: no messages among the values of messages."""
+        texts = {
+            key: Translatable.from_json(one) if isinstance(one, dict) else one
+            for key, one in document["values"].items()
+        }
+        return {
+            "message": document["message"],
+            "values": {key: str(one) if isinstance(one, Translatable) else one for key, one in texts.items()},
+        }
+
+    def changed(messages):
+        return structs.replace(certificate, messages=messages)
+
+    said = certificate.messages
+    older = {text: with_words(one) for text, one in said.items()}
+    assert older != said
+    assert same_certificate(changed(older), certificate) == same_certificate(certificate, certificate) == []
+    document = older[certificate.guarantee]
+    wrong = {"message": document["message"], "values": document["values"] | {"0": "no such words"}}
+    for other in (
+        older | {certificate.guarantee: wrong},
+        {},
+        older | {"more": wrong},
+        older | {certificate.guarantee: str(certificate.guarantee)},
+        older | {certificate.guarantee: document | {"values": list(document["values"])}},
+    ):
+        assert same_certificate(changed(other), certificate) == ["messages"]
+    assert same_certificate(certificate, changed(older)) == ["messages"]
 
 
 def test_a_shared_scale_waits_for_the_whole_phase():

@@ -10,7 +10,7 @@ from tools import catalogs
 from parley.policies import make_policy
 from parley.policies.base import CLAIM, RIGHT_WITHIN
 from parley.problem import Problem
-from parley.protocol.certificate import WITHDRAWN
+from parley.protocol.certificate import REMAIN, SHARE, SHARE_AND, WITHDRAWN
 from parley.settings import SETTINGS
 from parley.study import parse_study
 from parley.text import translation
@@ -22,6 +22,7 @@ from parley.text.translation import (
     language_of,
     messages_of,
     ngettext,
+    numeral,
     reading,
     translated,
 )
@@ -150,10 +151,13 @@ def test_what_was_made_before_its_reader_was_known_carries_its_message_and_its_v
     assert not whole.contains("arm")
 
 
-def test_what_a_certificate_has_as_plain_text_is_translated_with_it():
-    """Of 12.5 % missing: its message has been stored with these words as a value, and stays as it was."""
-    shares = "12.5 % of A, twice daily, 3 % of B"
-    told = Translatable(WITHDRAWN, shares, 12.0, Translatable(CLAIM, RIGHT_WITHIN.format("0.05"), 0.95))
+def test_what_is_missing_is_translated_with_the_certificate_that_stores_it():
+    shares = Translatable(
+        SHARE_AND, numeral(12.5, ".3g"), "A, twice daily", Translatable(SHARE, numeral(3, ".3g"), "B")
+    )
+    right = Translatable(RIGHT_WITHIN, numeral(0.05, "g"))
+    told = Translatable(WITHDRAWN, shares, 12.0, Translatable(CLAIM, right, 0.95))
+    assert "because 12.5 % of A, twice daily, 3 % of B are missing" in told
     stored = json.loads(json.dumps(told.to_json()))
     with reading("trial", "de"):
         assert translated(Translatable.from_json(stored)) == (
@@ -163,6 +167,27 @@ def test_what_a_certificate_has_as_plain_text_is_translated_with_it():
         )
         assert translated(Translatable("{0}: {1:,}", "right", 1234.5)) == "right: 1.234,5"  # a name, and a number
     assert translated(told) == told
+
+
+def test_no_english_is_read_back():
+    """Text that reads like a message is somebody's own, unless its message and values are stored beside it."""
+    assert not {"phrase", "phrases"} & vars(translation).keys()
+    assert [name for name, one in vars(translation).items() if isinstance(one, re.Pattern)] == []
+    own = (
+        "right",
+        "the guardrail bleeding raised an alarm, in the mix of Lyon",
+        "; left without an answer: Lyon (the others were re-weighed)",
+        "the expected regret of wrong answers is bounded, whatever the gaps are",
+    )
+    with reading("trial", "de"):
+        for text in own:
+            assert translated(text) == text
+            assert translated(text, messages_of([text])) == text
+            assert (
+                translated(Translatable(CLAIM, text, 0.9))
+                == f"alle Antworten {text} mit Wahrscheinlichkeit mindestens 0,9"
+            )
+            assert translated(Translatable(REMAIN, text, text, text)).count(text) == 3
 
 
 @pytest.mark.usefixtures("french")

@@ -23,7 +23,7 @@ from parley.policies.between import without_share
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.system.once import once
 from parley.text.status import ArmStatus, OutcomeStatus
-from parley.text.translation import Translatable, joined, phrase
+from parley.text.translation import Translatable, joined, numeral
 from parley.totals import Totals
 from parley.validation.checks import LARGEST_COUNT
 from parley.weight_map import halfway
@@ -34,7 +34,7 @@ DTYPES: dict[Any, type[np.generic]] = {**ARRAYS, **OPTIONAL}  # field type of a 
 # Templates of special guarantees, by which pages recognize them.
 NO_GUARANTEE, NOTED = "NO GUARANTEE: {0}", "{0}, {1}"
 CLAIM = "all answers {0} with probability at least {1:g}"
-RIGHT, RIGHT_WITHIN = phrase("right", of=CLAIM), phrase("right to within {0}", of=CLAIM)
+RIGHT, RIGHT_WITHIN = "right", "right to within {0}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -166,7 +166,8 @@ class Policy(ABC):
 
     def claim(self, probability: float) -> str:
         """The guarantee at this probability, as a sentence. Called only for a class that sets `proven`."""
-        right = RIGHT_WITHIN.format(f"{self.problem.tolerance:g}") if self.problem.tolerance else RIGHT
+        within = self.problem.tolerance
+        right = Translatable(RIGHT_WITHIN, numeral(within, "g")) if within else Translatable(RIGHT)
         return Translatable(CLAIM, right, probability)
 
     @property

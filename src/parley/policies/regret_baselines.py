@@ -21,14 +21,16 @@ from parley.policies.pf_ucb_bai import personalization, phase_lengths
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.system.once import once
-from parley.text.translation import Translatable, phrase
+from parley.text.translation import Translatable
 
 RADII = {
     "proven": (4.0, "sqrt(4 log T / (M F(p))), for which its authors prove a logarithmic regret"),
     "released": (1.0, "sqrt(log T / (M F(p))), as in its authors' released code: NO GUARANTEE"),
 }
-CLAIMS = {name: phrase(f"radius {words}") for name, (_, words) in RADII.items()}
-RIGHT_IN_TIME = phrase("all answers right with probability at least 1 - 1 / T, unless the horizon is reached first")
+CLAIMS = {name: Translatable(f"radius {words}") for name, (_, words) in RADII.items()}
+RIGHT_IN_TIME = Translatable(
+    "all answers right with probability at least 1 - 1 / T, unless the horizon is reached first"
+)
 LAST_EFFORT = 60  # most doublings of the effort: no horizon is that long
 
 

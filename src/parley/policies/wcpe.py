@@ -29,14 +29,14 @@ from parley.policies.base import (
 )
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.system.once import once
-from parley.text.translation import Translatable, phrase
+from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import share
 
 Threshold = Callable[[IntArray], FloatArray]  # counts (..., arm, agent) to beta (..., arm, 1)
 THRESHOLDS = {
     "paper": "time-uniform, delta-correct (Lemma 2 of the paper)",
-    "heuristic": phrase("the authors' experimental threshold: NO GUARANTEE on the error", of=NO_GUARANTEE),
+    "heuristic": Translatable("the authors' experimental threshold: NO GUARANTEE on the error"),
 }
 ABOUT = 1.5  # an interval with a half-width of up to this many proxy gaps counts as narrow enough
 ENDLESS = 2**53  # a count so large that a mean counts as known

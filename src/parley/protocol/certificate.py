@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -17,9 +17,8 @@ from parley.protocol.outcome_findings import trial_outcomes
 from parley.protocol.report_checks import VOIDS, too_many_voids
 from parley.protocol.trial import Trial
 from parley.rewards.privacy import DELTA, epsilon
-from parley.text.formatting import number
 from parley.text.status import OutcomeStatus, overall
-from parley.text.translation import Translatable, joined, messages_of, phrase
+from parley.text.translation import Translatable, joined, messages_of, numeral
 from parley.totals import Totals
 from parley.weight_map import weight_maps
 
@@ -27,36 +26,27 @@ ROUNDING = 1e-9
 MOST_ARMS = 6  # most arms that a sentence names
 REMAIN = "{0}{1}: the list shows the candidates that remain, not answers (the guarantee of answers: {2})"
 WHY = {
-    OutcomeStatus.CANCELLED: phrase("stopped early", of=REMAIN),
-    OutcomeStatus.EXHAUSTED: phrase("the budget was reached first", of=REMAIN),
+    OutcomeStatus.CANCELLED: Translatable("stopped early"),
+    OutcomeStatus.EXHAUSTED: Translatable("the budget was reached first"),
     OutcomeStatus.BLOCKED: Translatable("a lost site blocks the answer"),
-    OutcomeStatus.OPEN: phrase("not over yet", of=REMAIN),
+    OutcomeStatus.OPEN: Translatable("not over yet"),
 }
-WITHOUT = phrase(" for {0}", of=REMAIN)
-GONE = phrase("; left without an answer: {0} (the others were re-weighed)")
+WITHOUT = " for {0}"
+GONE = "; left without an answer: {0} (the others were re-weighed)"
 CORRECTED = (
-    phrase(
-        "; {0} report was corrected after the decision, and the guarantee is about the numbers before the correction"
-    ),
-    phrase(
-        "; {0} reports were corrected after the decision, and the guarantee is about the numbers before the corrections"
-    ),
+    "; {0} report was corrected after the decision, and the guarantee is about the numbers before the correction",
+    "; {0} reports were corrected after the decision, and the guarantee is about the numbers before the corrections",
 )
 WITHDRAWN = (
     "withdrawn, because {0} are missing from the reports and the study allows at most {1:.3g} % of an arm to be "
     "missing; without missing outcomes the guarantee would have been: {2}"
 )
-IN_PART = phrase(
+IN_PART = Translatable(
     " are missing from the reports: the guarantee holds only if they are missing for reasons unrelated to their "
     "outcomes"
 )
-SHARE = "{0} % of {1}"
-# The shares of several arms, as in "12 % of A, 3 % of B".
-SHARES = [
-    phrase(words, of=template)
-    for template in (WITHDRAWN, phrase("{0}" + IN_PART), "{0}{1}")
-    for words in (SHARE + ", {2}", SHARE)
-]
+# What is missing: a share of the last arm, and of an arm that others follow, as in "12 % of A, 3 % of B".
+SHARE, SHARE_AND = "{0} % of {1}", "{0} % of {1}, {2}"
 ADJUSTED = (
     "{0}; outcomes are adjusted for {1}, and this is valid only if arms are assigned at random, independently of its "
     "value"
@@ -90,7 +80,7 @@ def issue_certificate(
     guarantee, gone = trial.guarantee, [name for name, how in ends.items() if how is OutcomeStatus.LEFT]
     if not end.answered:
         without = [name for name, how in ends.items() if not how.answered and how is not OutcomeStatus.LEFT]
-        who = "" if end is OutcomeStatus.CANCELLED else WITHOUT.format(", ".join(without))
+        who = "" if end is OutcomeStatus.CANCELLED else Translatable(WITHOUT, ", ".join(without))
         guarantee = Translatable(REMAIN, WHY[end], who, guarantee)
     for alarm in sorted(trial.verdicts):
         if alarm.verdict == "stopped":
@@ -104,7 +94,7 @@ def issue_certificate(
                 "; the guardrail {1} raised an alarm about {0}, and nobody withdrew the arm", alarm.arm, alarm.guardrail
             )
     if gone:
-        guarantee += GONE.format(", ".join(gone))
+        guarantee += Translatable(GONE, ", ".join(gone))
     answered = [name in ends and ends[name].answered for name in study.agents]
     maps = tuple(one.to_json() for one in weight_maps(study.problem, np.asarray(state.answers), answered))
     corrected = [one.report for one in trial.corrections]
@@ -114,7 +104,8 @@ def issue_certificate(
         warnings = (*warnings, Translatable(VOIDS, voided, drawn + voided))
     guarantee = _as_far_as_complete(guarantee, trial, decisions, missing, left_out)
     if trial.corrections:
-        guarantee += CORRECTED[len(trial.corrections) > 1].format(number(len(trial.corrections)))
+        count = len(trial.corrections)
+        guarantee += Translatable(CORRECTED[count > 1], numeral(count, ","))
     if study.problem.covariate is not None:
         guarantee = Translatable(ADJUSTED, guarantee, study.problem.covariate)
     # The estimates, by far the largest part, need no `_finite`: they already have None where there is no number.
@@ -307,7 +298,7 @@ def _as_far_as_complete(
     )
     if not worst:  # only draws of withdrawn arms are missing, and the guarantee does not cover these
         return guarantee
-    shown = ", ".join(SHARE.format(f"{100 * share:.3g}", arm) for share, arm in worst[:MOST_ARMS])
+    shown = _shares(worst[:MOST_ARMS])
     shown += (
         Translatable(" and part of the draws of {0} more arms", len(worst) - MOST_ARMS)
         if len(worst) > MOST_ARMS
@@ -317,6 +308,17 @@ def _as_far_as_complete(
     if worst[0][0] > limit:
         return Translatable(WITHDRAWN, shown, 100 * limit, guarantee)
     return joined("; ", [guarantee, shown + IN_PART])
+
+
+def _shares(worst: Sequence[tuple[float, str]]) -> str:
+    """A list of arms, each with its share in per cent.
+
+    >>> _shares([(0.125, "A"), (0.03, "B")])
+    '12.5 % of A, 3 % of B'
+    """
+    (share, arm), *others = worst
+    shown = numeral(100 * float(share), ".3g")
+    return Translatable(SHARE_AND, shown, arm, _shares(others)) if others else Translatable(SHARE, shown, arm)
 
 
 def _added(missing: Sequence[Rows]) -> Rows:
@@ -338,12 +340,32 @@ def _finite(value: Any) -> Any:
 
 
 def same_certificate(one: Certificate, other: Certificate) -> list[str]:
-    """The names of the fields in which two certificates differ by more than rounding on another machine explains."""
-    return sorted(
-        name
-        for name in set(Certificate.known_keys()) - {"version"}
-        if not _same(getattr(one, name), getattr(other, name))
-    )
+    """The names of the fields in which two certificates differ by more than rounding on another machine explains.
+
+    A message of `one` may have plain English as a value where that of `other` has a message: certificates used to.
+    """
+    names = set(Certificate.known_keys()) - {"version", "messages"}
+    found = [name for name in names if not _same(getattr(one, name), getattr(other, name))]
+    return sorted(found + ([] if _same_messages(one.messages, other.messages) else ["messages"]))
+
+
+def _same_messages(stored: Mapping[str, Any], made: Mapping[str, Any]) -> bool:
+    return stored.keys() == made.keys() and all(_same_message(stored[text], made[text]) for text in made)
+
+
+def _same_message(stored: Any, made: Mapping[str, Any]) -> bool:
+    if not (isinstance(stored, dict) and stored.keys() == made.keys() and stored["message"] == made["message"]):
+        return False
+    found, values = stored["values"], made["values"]
+    if not (isinstance(found, dict) and found.keys() == values.keys()):
+        return False
+    return all(_same_value(found[key], values[key]) for key in values)
+
+
+def _same_value(stored: Any, made: Any) -> bool:
+    if not isinstance(made, dict):
+        return _same(stored, made)
+    return stored == Translatable.from_json(made) if isinstance(stored, str) else _same_message(stored, made)
 
 
 def _same(one: object, other: object) -> bool:

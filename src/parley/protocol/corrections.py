@@ -26,14 +26,14 @@ from parley.protocol.messages import Report
 from parley.protocol.state_machine import admit
 from parley.protocol.trial import Trial
 from parley.system.once import once
-from parley.text.translation import Translatable, joined, phrase
+from parley.text.translation import Translatable, joined
 from parley.totals import Totals
 
-STANDS = phrase(
+STANDS = (
     "what the recorded phases would show with the corrected numbers in place of the original ones, and with the same "
     "plans; the decisions and answers themselves do not change"
 )
-WITHOUT_ERROR = phrase(STANDS + ". No error probability can be stated for this: ")
+WITHOUT_ERROR = STANDS + ". No error probability can be stated for this: "
 
 
 class OtherPhase(Message, tag="parley/other-phase/1"):
@@ -137,8 +137,8 @@ class Reading:
     def meaning(self) -> str:
         """A sentence on what the replay with corrections shows, and under which condition it can be trusted."""
         if (why := not_reweighable(self.trial.study)) is not None:
-            return WITHOUT_ERROR + why
-        return STANDS + Translatable(
+            return Translatable(WITHOUT_ERROR) + why
+        return Translatable(STANDS) + Translatable(
             ". The result has the error probability of the study if the corrected numbers are the rewards that were "
             "drawn, and if the choice of the reports to check again did not depend on the rewards; the certificate "
             "does not claim that these conditions hold"

@@ -10,7 +10,7 @@ the checks.
 """
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self, TypeAlias, get_args
 
 import msgspec
@@ -26,6 +26,13 @@ GENESIS = "0" * 64  # the hash that the first record names as its predecessor
 SALT_DIGITS = 32
 Salt = Annotated[str, Meta(pattern=f"^[0-9a-f]{{{SALT_DIGITS}}}$")]
 Previewed = Annotated[str, described("Digest of the preview that the administrator confirmed.")]
+
+
+def alarm_of(guardrail: str, agents: Sequence[str]) -> str:
+    """Why a guardrail stops an arm: harm in the mix of each of the agents, or, without agents, in the mean of all."""
+    if agents:
+        return Translatable("the guardrail {0} raised an alarm, in the mix of {1}", guardrail, ", ".join(agents))
+    return Translatable("the guardrail {0} raised an alarm, on average over all mixes", guardrail)
 
 
 class _Event(Message, tag="parley/event"):
@@ -243,6 +250,17 @@ class ArmStopped(ArmWithdrawn, tag="parley/event/arm-stopped/1"):
     agents: Annotated[
         tuple[str, ...], described("Agents in whose own mix the harm is proven; none: in the mean of all mixes.")
     ] = ()
+
+    @property
+    def why(self) -> str:
+        """The reason, translatable if it is what `guardrail` and `agents` say, as in every log of today."""
+        said = alarm_of(self.guardrail, self.agents)
+        return said if said == self.reason else self.reason
+
+    @property
+    def sentence(self) -> str:
+        """What happened, as a sentence."""
+        return Translatable(self.template, msgspec.structs.replace(self, reason=self.why))
 
 
 class GuardrailNoted(_Event, tag="parley/event/guardrail-noted/1"):

@@ -22,7 +22,7 @@ from parley.errors import InvalidInput
 from parley.policies import Policy, State
 from parley.problem import FloatArray, share_without
 from parley.protocol.messages import StudyMessage, Weights
-from parley.text.translation import Translatable, joined, phrase
+from parley.text.translation import Translatable, joined
 from parley.totals import Totals
 from parley.validation.checks import mixing_weights, real_array
 
@@ -35,8 +35,8 @@ ASKED_ANEW = (
     "{anew}. For the question in force at the end of the study, changed or not: {either}"
 )
 NUMBERS_ANEW = Translatable("these numbers are for the changed question")
-BOTH_CHANGED = phrase("with other weights and without {0}", of=ASKED_ANEW)
-OTHER_WEIGHTS, FEWER_ARMS = phrase("with other weights", of=ASKED_ANEW), phrase("without {0}", of=ASKED_ANEW)
+OTHER_WEIGHTS = Translatable("with other weights")
+BOTH_CHANGED, FEWER_ARMS = "with other weights and without {0}", "without {0}"
 
 
 def not_reweighable(study: StudyMessage) -> str | None:
@@ -204,13 +204,14 @@ def guarantee_under(
     """
     policy, delta = created.make_policy(), created.problem.delta
     guarantee = policy.guarantee
-    template = (BOTH_CHANGED if withdrawn else OTHER_WEIGHTS) if weights != created.weights else FEWER_ARMS
     if (withdrawn or weights != created.weights) and policy.bounds_errors:
         # One delta each for the original question, for other weights, and for fewer arms.
         either = policy.claim(max(1 - (3 if withdrawn else 2) * delta, 0.0))
-        guarantee = Translatable(
-            ASKED_ANEW, how=template.format(", ".join(sorted(withdrawn))), anew=guarantee, either=either
-        )
+        how = OTHER_WEIGHTS
+        if withdrawn:
+            template = FEWER_ARMS if weights == created.weights else BOTH_CHANGED
+            how = Translatable(template, ", ".join(sorted(withdrawn)))
+        guarantee = Translatable(ASKED_ANEW, how=how, anew=guarantee, either=either)
     reason = Translatable(
         ", if the reason for opening {0} has nothing to do with the rewards of this study", ", ".join(sorted(opened))
     )

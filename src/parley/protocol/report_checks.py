@@ -33,7 +33,7 @@ from parley.rewards.plausibility import (
     skewed,
 )
 from parley.settings import StudySettings
-from parley.text.translation import Translatable, phrase
+from parley.text.translation import Translatable, numeral
 from parley.totals import Totals
 from parley.validation.checks import FloatArray
 
@@ -68,13 +68,9 @@ OVERDISPERSED = (
     "{what} {ratio:.3g} times their mean (variance over mean, which is 1 for Poisson counts): {UNSOUND}; kind = "
     '"gaussian" with an unknown scale allows any ratio'
 )
-UNSOUND = "the guarantee does not hold"
-STATED = [
-    phrase(f" {{0}} times the stated scale{scale}, {verdict}")
-    for scale in ("", " of {1}")
-    for verdict in (SMALL, LARGE)
-]
-UNSOUND_MEANS = [phrase(UNSOUND, of=template) for template in (UNEQUAL, SKEWED, OVERDISPERSED)]
+UNSOUND = Translatable("the guarantee does not hold")
+STATED = {verdict: f" {{0}} times the stated scale, {verdict}" for verdict in (SMALL, LARGE)}  # one scale per cell
+STATED_ONE = {verdict: f" {{0}} times the stated scale of {{1}}, {verdict}" for verdict in (SMALL, LARGE)}
 OF_OUTCOME = "{outcome}: {warning}"
 # Templates that say what varies or is skewed; each audience has its own wording of them.
 ALL_BY_ABOUT, REWARDS_BY_ABOUT = "all rewards vary by about", "the rewards of {agent} vary by about"
@@ -422,10 +418,11 @@ def _against_scale(study: StudyMessage, noise: RewardModel, added: Scatter) -> l
         for index in against:
             at = tuple(index)
             names = _names(study, at)
-            found = math.sqrt(group[at] / max(total[at], 1.0))
+            found = numeral(math.sqrt(group[at] / max(total[at], 1.0)), ".3g")
             verdict = SMALL if small[at] >= line else LARGE
-            scale = f" of {math.sqrt(float(each.flat[0])):.3g}" if np.ndim(stated) == 0 else ""
-            stated_as = f" {found:.3g} times the stated scale{scale}, {verdict}"
+            stated_as = Translatable(STATED[verdict], found)
+            if np.ndim(stated) == 0:
+                stated_as = Translatable(STATED_ONE[verdict], found, numeral(math.sqrt(float(each.flat[0])), ".3g"))
             found_wrong.append(Translatable(words, **names) + stated_as)
     return found_wrong
 

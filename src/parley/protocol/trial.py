@@ -26,6 +26,7 @@ from parley.protocol.events import (
     PhaseClosed,
     ReportCorrected,
     ReportRefused,
+    alarm_of,
 )
 from parley.protocol.lost_sites import guarantee_under
 from parley.protocol.messages import Decision, Plan, Report, Rows, StudyMessage
@@ -33,11 +34,7 @@ from parley.protocol.state_machine import OVER, STOPPED, Counted, Held, Place, S
 from parley.rewards import Past
 from parley.system.once import once
 from parley.text.status import OutcomeStatus
-from parley.text.translation import phrase
 from parley.totals import Totals
-
-ALARM = phrase("the guardrail {0} raised an alarm, on average over all mixes")
-ALARM_IN = phrase("the guardrail {0} raised an alarm, in the mix of {1}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +61,8 @@ class Finding(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The reason for stopping the arm, as the log stores it."""
-        return (ALARM_IN if self.agents else ALARM).format(self.guardrail, ", ".join(self.agents))
+        """The reason for stopping the arm, whose English text the log stores."""
+        return alarm_of(self.guardrail, self.agents)
 
 
 class Aside(NamedTuple):

@@ -23,7 +23,7 @@ from parley.rewards.bounded_variance import BoundedVariance
 from parley.rewards.sampling import Sampler, TiltedLaw
 from parley.rewards.scales import Scale
 from parley.rewards.unknown_scale import UnknownScale
-from parley.text.translation import phrase
+from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import FloatArray, IntArray
 
@@ -132,7 +132,7 @@ class AdjustedNormal(AdjustedScale):
 
     assumes_gaussian: ClassVar[bool] = False  # normality is not assumed: the guarantee calls it an approximation
     bet_draws: ClassVar[int] = PLANNED_DRAWS
-    guarantee_note: ClassVar[str] = phrase("approximately (normal approximation of adjusted rates)")
+    guarantee_note: ClassVar[str] = Translatable("approximately (normal approximation of adjusted rates)")
 
 
 def _again(past: IntArray, fresh: IntArray) -> FloatArray:

@@ -14,7 +14,7 @@ from scipy.special import ndtri_exp
 
 from parley.rewards.bets import Bets, at_bets, gaussian_payoff, in_parts, log_final_payoff
 from parley.rewards.binary import Binary
-from parley.text.translation import phrase
+from parley.text.translation import Translatable
 from parley.validation.checks import BoolArray, FloatArray
 
 PLANNED_DRAWS = 10  # draws of every betting cell in a plan: with fewer, variance estimates are poor
@@ -42,7 +42,7 @@ class BinaryNormal(Binary):
     bet_draws: ClassVar[int] = PLANNED_DRAWS
     optimism: ClassVar[float] = 1.4
     caution: ClassVar[float] = 1.0
-    guarantee_note: ClassVar[str] = phrase("approximately (normal approximation of rates)")
+    guarantee_note: ClassVar[str] = Translatable("approximately (normal approximation of rates)")
 
     def payoff(self, bets: Bets) -> FloatArray:
         """The Gaussian log payoff where the phase determines the variance well enough, else the exact log payoff."""

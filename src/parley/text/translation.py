@@ -7,9 +7,8 @@ the message, the message itself is used.
 
 In a message, a value is written `%(name)s` and a per cent sign `%%`. Packages that make sentences before the reader is
 known use `Translatable`: the English text, which also carries its message (the template, with values as `{name}`) and
-the values. Pages show `translated(text)`. Stored documents keep message and values beside the text (`messages_of`).
-Words of Parley that are stored as plain text among these values are declared with `phrase`, so that pages recognise and
-translate them.
+the values. Words of Parley among the values are translatable themselves; plain text is somebody's own, and is never
+translated. Pages show `translated(text)`. Stored documents keep message and values beside the text (`messages_of`).
 """
 
 import io
@@ -29,7 +28,6 @@ from typing import Any, Self
 from parley.errors import needs
 from parley.hooks import edges
 
-PLAIN_NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?")
 FOLDER = Path(__file__).parent / "catalogs"
 AUDIENCES = ("trial", "experiment", "bandit")  # one catalog each, except bandit: messages are in its words
 LANGUAGES = ("en", *sorted(path.stem for path in FOLDER.glob("??.po")))  # in which a site's page can be shown
@@ -213,27 +211,13 @@ def messages_of(texts: Iterable[str]) -> dict[str, Any]:
     return {str(text): text.to_json() for text in texts if isinstance(text, Translatable)}
 
 
-_phrases: dict[str, list[tuple[re.Pattern[str], str]]] = {}  # message, or "" for any -> fragments, as patterns
+def numeral(value: float, form: str) -> Translatable:
+    """A number as a value of a message that states no format for it: each reader sees it with their own separators.
 
-
-def phrase(template: str, *, of: str = "") -> str:
-    """Declare a fragment of text that is stored untranslated, and return it.
-
-    The fragment is recognised among the values of the message `of`, or anywhere if `of` is empty. A name must never be
-    mistaken for a fragment, so a fragment of one or two words has to state its message.
-
-    >>> with_tea = phrase("with {0} of tea", of="made {how}")
-    >>> translated(Translatable("made {how}", how=with_tea.format("2.5 l")))
-    'made with 2.5 l of tea'
+    >>> numeral(1234.5, ",.1f")
+    '1,234.5'
     """
-    parts = [re.escape(text) + ("" if name is None else "(.+?)") for text, name, _, _ in Formatter().parse(template)]
-    _phrases.setdefault(of, []).append((re.compile("".join(parts)), template))
-    return template
-
-
-def phrases() -> list[str]:
-    """All declared phrases, which the catalogs have to translate."""
-    return sorted({template for some in _phrases.values() for _, template in some})
+    return Translatable(f"{{0:{form}}}", value)
 
 
 def translated(text: str, messages: Mapping[str, Any] | None = None) -> str:
@@ -246,32 +230,13 @@ def translated(text: str, messages: Mapping[str, Any] | None = None) -> str:
     """
     if not isinstance(text, Translatable):
         found = (messages or {}).get(text)
-        return _phrased(text) if found is None else translated(Translatable.from_json(found))
-    values = {key: _value(value, text.message) for key, value in text.values.items()}
+        return text if found is None else translated(Translatable.from_json(found))
+    values = {key: translated(value) if isinstance(value, str) else value for key, value in text.values.items()}
     return _LOCALIZED.vformat(_active.get().catalogs.gettext(text.message), _positional(values), _named(values))
 
 
-def _value(value: Any, message: str) -> Any:
-    """A value of a message, translated if it is a translatable text or a phrase."""
-    if not isinstance(value, str):
-        return value
-    return translated(value) if isinstance(value, Translatable) else _phrased(value, message)
-
-
-def _phrased(text: str, *messages: str) -> str:
-    """A plain text in the reader's words if it is a phrase of the given messages or of any message, else unchanged."""
-    for pattern, template in (one for message in (*messages, "") for one in _phrases.get(message, ())):
-        if (found := pattern.fullmatch(text)) is not None:
-            values = [
-                localized(one) if PLAIN_NUMBER.fullmatch(one) else _phrased(one, template, *messages)
-                for one in found.groups()
-            ]
-            return _active.get().catalogs.gettext(template).format(*values)
-    return text
-
-
 class _Localized(Formatter):
-    """`str.format` that writes numbers and phrases in the reader's language."""
+    """`str.format` that writes numbers, and translatable attributes of values, in the reader's language."""
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         found, first = super().get_field(field_name, args, kwargs)

@@ -142,6 +142,7 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
     frozen = studies.frozen_agents(transaction, row.id)
     question, anew = studies.question(transaction, row.id), studies.asked_anew(transaction, row.id)
     reweighed = anew.pop("", None)
+    alarms = studies.alarms(transaction, row.id) if anew else {}
     waits = held_now(transaction, row)
     waiting = row.awaited > 0
     missing = [
@@ -178,7 +179,7 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
                 arm=arm,
                 open=found.kind == "arm-opened",
                 phase=found.phase,
-                reason=found.reason,
+                reason=alarms[found.reason] if found.kind == "arm-stopped" else found.reason,
                 at=visibility.time(found.at),
             )
             for arm, found in sorted(anew.items())

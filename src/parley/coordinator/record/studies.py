@@ -14,7 +14,7 @@ from parley.errors import StorageUnavailable
 from parley.policies import State
 from parley.protocol import Plan, Stage, StudyMessage, Trial
 from parley.protocol.codec import read_json, sha256
-from parley.protocol.events import AskedAnew, read_event
+from parley.protocol.events import ArmStopped, AskedAnew, read_event
 from parley.protocol.lost_sites import ask_anew
 from parley.protocol.state_machine import OVER
 
@@ -228,6 +228,13 @@ def asked_anew(transaction: Transaction, study: str) -> dict[str, sa.Row[*tuple[
     """Arm -> its last opening or withdrawal: kind, phase, reason and time. The key "" has the last re-weighing."""
     columns = (questions.c[name] for name in ("arm", "kind", "phase", "reason", "at"))
     return {row.arm: row for row in transaction.execute(sa.select(*columns).where(questions.c.study == study))}
+
+
+def alarms(transaction: Transaction, study: str) -> dict[str, str]:
+    """The stored reason of every arm that a guardrail stopped -> the same reason, translatable."""
+    query = sa.select(questions.c.body).where(questions.c.study == study, questions.c.kind == "arm-stopped")
+    events = (ArmStopped.from_json(read_json(body)) for body in transaction.execute(query).scalars())
+    return {event.reason: event.why for event in events}
 
 
 def frozen_agents(transaction: Transaction, study: str) -> dict[str, sa.Row[*tuple[Any, ...]]]:

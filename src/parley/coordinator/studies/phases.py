@@ -348,7 +348,7 @@ def _prepared_finding(
     if isinstance(found, GuardrailNoted):
         return prepare(seen, found, actor=COORDINATOR, at=at)
     assert found.finding is not None
-    event = found.event(found.finding.reason, "")
+    event = found.event(str(found.finding.reason), "")
     start = canonical(found.trial.policy.start().to_json())
     states = {"state": start, "states": [canonical(state.to_json()) for state in found.states]}
     prepared, after = prepare(seen, event, actor=COORDINATOR, at=at, states=states), apply(trial, event)

@@ -31,14 +31,14 @@ from parley.policies.evidence.wealth import LOWEST, Contrasts, Phase, Wealth, ag
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.rewards import PhaseContrasts
 from parley.system.once import once
-from parley.text.translation import Translatable, phrase
+from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import above_zero
 
 FINER = 1.15  # factor on optimism with a tolerance or joint answers, which makes phases smaller (docs/policies.md)
 NO_SET = 1e9  # log wealth of a slot that represents no set, if answers are joint: above every slot's own line
 ALL_IN = 0.8  # a plan that wants more than this share of the remaining budget takes all of it
-LOG_EVIDENCE = phrase("log evidence ")
+LOG_EVIDENCE = Translatable("log evidence ")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from parley.policies.evidence.wealth import Contrasts, Wealth, both
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.system.once import once
-from parley.text.translation import Translatable, phrase
+from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import above_zero
 
@@ -31,7 +31,7 @@ LARGEST_LOSS = 100.0  # limit on eps (`_stakes_of_error`), in units of K * varia
 FIRST_LINE = 11.5  # the line that sizes the first phase
 USUAL_HORIZON = 10**6  # longer horizons are worth another round or two
 FIRST_SHARE = 0.25  # largest share of the horizon for the first phase
-BOUNDED_REGRET = phrase("the expected regret of wrong answers is bounded, whatever the gaps are")
+BOUNDED_REGRET = Translatable("the expected regret of wrong answers is bounded, whatever the gaps are")
 
 # Option `rounds` -> precision, growth (of the cost of exploration), optimism and caution; TIME_GROWTH has the growth of
 # the time played.
