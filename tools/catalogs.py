@@ -22,6 +22,7 @@ from babel.messages.extract import extract_from_file
 from babel.messages.pofile import read_po, write_po
 
 from parley.coordinator.problems import PROBLEMS
+from parley.dashboard.pages.administration import OWN_FORMS, form_of
 from parley.dashboard.render import TOO_LARGE, WORDS
 from parley.hooks import own_edges
 from parley.policies.base import CLAIM, NO_GUARANTEE
@@ -64,7 +65,10 @@ REGISTRIES = {
     "protocol/lost_sites.py": [ASKED_ANEW],
     "protocol/report_checks.py": [*WARNED, VOIDS, UNEQUAL, SKEWED, OVERDISPERSED],
     "site/pages.py": list(CLOSING_REASONS.values()),
-    "dashboard/pages/administration.py": list(REASONS.values()),
+    "dashboard/pages/administration.py": [
+        *REASONS.values(),
+        *(text for act in ACTS.values() if act.command not in OWN_FORMS for text in form_of(act).messages),
+    ],
     "dashboard/render.py": [*map(str, WORDS), TOO_LARGE],
     "coordinator/problems.py": [kind.title for kind in PROBLEMS.values()],
     "protocol/acts.py": [text for act in ACTS.values() for text in (act.button, act.heading)],

@@ -50,6 +50,7 @@ from parley.text.translation import Translatable, gettext, ngettext
 
 Given: TypeAlias = SimpleNamespace
 Columns = Annotated[dict[Name, Annotated[tuple[float, ...], Meta(max_length=100_000)]], Meta(max_length=100_000)]
+Section: TypeAlias = Literal["phase", "sites", "arms", "decided", "reports", "course", "answer"]
 PART = re.compile(r"\{(\w+)\}")
 
 
@@ -166,7 +167,7 @@ class Act:
     body: type[Model] = ReasonBody
     preview: Preview | None = None
     who: Literal["administrators", "readers"] = "administrators"
-    section: str = "course"  # section of the page on which it starts
+    section: Section = "course"  # section of the page on which it starts
     grave: bool = True  # the button is styled as dangerous
     # Fields that few rows override.
     replaces: bool = False  # the event names the report that it replaces: `given.replaces`
