@@ -12,6 +12,12 @@ accurate. The body confirms it by its digest, which the log keeps.
 The functions of a row receive the parts of the path and all fields of the body in one namespace: `given.agent`,
 `given.reason`. An act about a trial returns an event, or a trial with a changed question (`Anew`), whose states are
 stored with the event.
+
+`then` names an act that the confirmation can request as well, on the same preview: after a freeze the others can be
+re-weighed at once, so nobody confirms a freeze without having seen both ways to continue.
+
+Accepting a held report (`take`) is a form but no act of its own: it is `amend` with that same report. The form names
+the report by its record in the quarantine, since the administrator has read it there and types no report.
 """
 
 import re
