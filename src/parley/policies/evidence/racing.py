@@ -188,7 +188,7 @@ class EvidenceRacing(Elimination):
 
     def start(self, batch: tuple[int, ...] = ()) -> Wealth:
         slots = (*batch, self.problem.top, *self.problem.shape)
-        blank = self._blank(batch)
+        blank = self.blank(batch)
         wealth = blank | {
             "log_wealth": np.zeros(slots),
             "opponents": np.full(slots, -1, dtype=np.int64),
@@ -211,7 +211,7 @@ class EvidenceRacing(Elimination):
         """
         assert isinstance(state, Wealth)
         quotas = np.where((state.phase == 0)[..., None, None], self.first_phase, 0)
-        wants = (state.phase > 0) & ~state.finished & self._open(state).any(axis=-1)
+        wants = (state.phase > 0) & ~state.finished & self.open_questions(state).any(axis=-1)
         if wants.any():
             batch = state.take(wants)  # a single study becomes a batch of one
             contrasts = self._worth_drawing(batch, self._contrasts(batch, self._stuck))
@@ -393,8 +393,8 @@ class EvidenceRacing(Elimination):
         opened = (self.new_arms(state) & state.active).any(axis=-2)
         return undecided & racing & ~opened & ~self._contrasts(state, self._stuck).losing.any(axis=(-3, -2))
 
-    def _open(self, state: State) -> BoolArray:
-        return super()._open(state) & ~self.settled(state)
+    def open_questions(self, state: State) -> BoolArray:
+        return super().open_questions(state) & ~self.settled(state)
 
     def blocked(self, state: State) -> BoolArray:
         blocked = super().blocked(state)
