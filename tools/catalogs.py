@@ -59,7 +59,7 @@ REGISTRIES = {
     "text/status.py": [status.description for status in OutcomeStatus],
     "text/translation.py": phrases(),
     "policies/base.py": [CLAIM, NO_GUARANTEE],
-    "rewards/base.py": [model.observed for model in MODELS],
+    "rewards/base.py": [text for model in MODELS for text in (model.label, model.observed)],
     "protocol/events.py": [text for kind, event in EVENTS.items() for text in (event.template, kind.replace("-", " "))],
     "protocol/certificate.py": [WITHDRAWN, ADJUSTED, REMAIN],
     "protocol/lost_sites.py": [ASKED_ANEW],
