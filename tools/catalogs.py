@@ -22,6 +22,7 @@ from babel.messages.extract import extract_from_file
 from babel.messages.pofile import read_po, write_po
 
 from parley.coordinator.problems import PROBLEMS
+from parley.dashboard.pages.administration import OWN_FORMS, form_of
 from parley.dashboard.render import TOO_LARGE, WORDS
 from parley.hooks import own_edges
 from parley.policies.base import CLAIM, NO_GUARANTEE, RIGHT, RIGHT_WITHIN
@@ -73,7 +74,7 @@ REGISTRIES = {
     "text/status.py": [status.description for status in OutcomeStatus],
     "policies/base.py": [CLAIM, NO_GUARANTEE, RIGHT, RIGHT_WITHIN],
     "policies/regret_baselines.py": list(CLAIMS.values()),
-    "rewards/base.py": [model.observed for model in MODELS],
+    "rewards/base.py": [text for model in MODELS for text in (model.label, model.observed)],
     "protocol/events.py": [text for kind, event in EVENTS.items() for text in (event.template, kind.replace("-", " "))],
     "protocol/certificate.py": [WITHDRAWN, ADJUSTED, REMAIN, WITHOUT, GONE, *CORRECTED, SHARE, SHARE_AND],
     "protocol/corrections.py": [STANDS, WITHOUT_ERROR],
@@ -88,7 +89,10 @@ REGISTRIES = {
         *STATED_ONE.values(),
     ],
     "site/pages.py": list(CLOSING_REASONS.values()),
-    "dashboard/pages/administration.py": list(REASONS.values()),
+    "dashboard/pages/administration.py": [
+        *REASONS.values(),
+        *(text for act in ACTS.values() if act.command not in OWN_FORMS for text in form_of(act).messages),
+    ],
     "dashboard/render.py": [*map(str, WORDS), TOO_LARGE],
     "coordinator/problems.py": [kind.title for kind in PROBLEMS.values()],
     "protocol/acts.py": [text for act in ACTS.values() for text in (act.button, act.heading)],

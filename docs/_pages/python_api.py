@@ -24,6 +24,7 @@ ROOMS: dict[str, tuple[str, list[str]]] = {
     "protocol": ("The protocol", ["parley.protocol"]),
     "agent": ("What a site runs", ["parley.agent"]),
     "experiments": ("Forecasts, sweeps, results", ["parley.experiments.forecasts", "parley.experiments.sweeps"]),
+    "testing": ("Conformance suites", ["parley.testing.conformance"]),
     "errors": ("Errors", ["parley.errors"]),
 }
 

@@ -10,10 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.house.test_map import ROOT
 
+from parley.dashboard import study_form
 from parley.dashboard.pages.new_study import STARTS, uploaded_study
 from parley.dashboard.render import HERE
-from parley.dashboard.study_form import BY_NAME, STEPS, applied, shown_step, shown_value, step_of
+from parley.dashboard.study_form import BY_NAME, STEPS, applied, shown_step, shown_value, step_keys, step_of
 from parley.protocol import StudyMessage
+from parley.rewards import KINDS
+from parley.settings import Key
 from parley.study import SECTIONS, parse_study, read_toml, toml_text
 
 EXAMPLES = sorted([*(ROOT / "examples").glob("*.toml"), *(ROOT / "examples" / "models").glob("*.toml")])
@@ -222,3 +225,23 @@ def test_another_kind_leaves_no_key_of_the_one_before():
 def test_examples_of_the_repo_are_all_tried():
     assert Path(EXAMPLES[0]).exists()
     assert len(EXAMPLES) >= 18
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_form_asks_each_kind_of_rewards_for_its_own_keys_under_its_label(kind):
+    """The model says both: a form that knew the kinds by name would be silent about a new one."""
+    step = next(one for one in STEPS if "noise" in one.sections)
+    asked = {place for place in step_keys({"noise": {"kind": kind}}, step) if place.startswith("noise.")}
+    assert asked - {"noise.kind"} == {f"noise.{key}" for key in KINDS[kind].keys}
+    shown = shown_step({"noise": {"kind": kind}}, step)
+    choices = next(dict(one.choices) for one in (*shown.first, *shown.further) if one.place == "noise.kind")
+    assert choices[kind] == (KINDS[kind].label or kind)
+    assert KINDS[kind].label
+
+
+def test_the_form_asks_for_the_keys_of_another_packages_model(monkeypatch):
+    """Also for one whose meaning has a colon, which the product's own keys have after their kinds."""
+    keys = {"kind": SECTIONS["noise"]["kind"], "width": Key(kinds=(float,), meaning="its width: from end to end")}
+    monkeypatch.setattr(study_form, "model_kinds", lambda: [*KINDS, "coin"])
+    monkeypatch.setattr(study_form, "section_keys", lambda _: keys)
+    assert list(study_form._of_kind("noise", {"kind": "coin"})) == ["kind", "width"]

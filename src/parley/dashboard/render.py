@@ -20,6 +20,7 @@ from parley.experiments.report_kit.prose import as_text
 from parley.hooks import edges
 from parley.policies.base import NO_GUARANTEE, NOTED
 from parley.protocol.certificate import WITHDRAWN
+from parley.protocol.codec import LONGEST_WORDS
 from parley.protocol.lost_sites import ASKED_ANEW
 from parley.protocol.sensitivity import Robustness
 from parley.protocol.state_machine import Stage
@@ -182,6 +183,7 @@ def environment(*folders: Path) -> Environment:
         "name_of": principal,
         "STAGES": STAGES,
         "ROLE_WORDS": ROLE_WORDS,
+        "LONGEST_WORDS": LONGEST_WORDS,
     }
     made.globals |= {"ranged": ranged, "unit_of": unit_of}
     return made

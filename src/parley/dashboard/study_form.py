@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parley.errors import InvalidInput
-from parley.rewards import section_keys
+from parley.rewards import KINDS, Gaussian, model_kinds, section_keys
 from parley.settings import Key, full_name
 from parley.study import REPEATED, SECTIONS, read_toml, toml_text
 from parley.text.translation import Translatable, gettext, translated
@@ -201,13 +201,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = {
         "nested": Translatable("by site and stratum"),
     },
     "weights.kernel": {"rbf": Translatable("by distance"), "cosine": Translatable("by angle")},
-    "noise.kind": {
-        "binary": Translatable("yes or no"),
-        "bounded": Translatable("a number between two limits"),
-        "gaussian": Translatable("a measurement, roughly bell-shaped"),
-        "subgaussian": Translatable("a number without heavy tails"),
-        "count": Translatable("a count of events"),
-    },
+    "noise.kind": {kind: Translatable(model.label) for kind, model in KINDS.items() if model.label},
     "noise.inference": {"exact": Translatable("exact"), "normal": Translatable("normal approximation")},
 }
 
@@ -265,16 +259,13 @@ def step_keys(document: Mapping[str, Any], step: Step) -> dict[str, Key]:
 
 def _of_kind(section: str, given: Mapping[str, Any]) -> dict[str, Key]:
     """The keys of a section; for rewards, only the keys of the chosen kind."""
-    known = section_keys(given) if section == "noise" else SECTIONS[section]
     if section != "noise":
-        return dict(known)
-    kind = given.get("kind") or "gaussian"
-    # The meaning of a key of rewards begins with the kinds that have it, as in "gaussian and bounded: ...".
-    return {
-        key: row
-        for key, row in known.items()
-        if key == "kind" or kind in row.meaning.partition(":")[0].split(" and ") or ":" not in row.meaning
-    }
+        return dict(SECTIONS[section])
+    known, kind = section_keys(given), given.get("kind") or Gaussian.kind
+    if isinstance(kind, str) and kind not in KINDS and kind in model_kinds():
+        return known  # another package's model: these are its own keys
+    own = KINDS[kind].keys if isinstance(kind, str) and kind in KINDS else {}
+    return {key: row for key, row in known.items() if key == "kind" or key in own}
 
 
 def _row(place: str) -> Key:

@@ -235,7 +235,7 @@ class Policy(ABC):
 
     def start(self, batch: tuple[int, ...] = ()) -> State:
         """The initial state: nothing is drawn, and every open arm is a candidate of every agent."""
-        return State(**self._blank(batch))
+        return State(**self.blank(batch))
 
     def restore(self, document: Mapping[str, Any]) -> State:
         """Read a state that `to_json` wrote, and check that it fits this policy and problem."""
@@ -302,18 +302,21 @@ class Policy(ABC):
         return np.zeros(state.active.shape[:-2] + state.active.shape[-1:], dtype=np.bool_)
 
     def _without_idle(self, state: State, quotas: IntArray) -> IntArray:
-        """Remove the quotas of agents that do not draw, or all quotas once every open question is blocked.
+        """Remove the quotas of agents that do not draw, or all quotas once no question is open.
 
         A plan without draws ends the study, or stalls a live one.
         """
         asked = quotas.copy()
         asked[..., self.undrawn] = 0
         if self.problem.horizon is None:
-            asked[~self._open(state).any(axis=-1)] = 0
+            asked[~self.open_questions(state).any(axis=-1)] = 0
         return asked
 
-    def _open(self, state: State) -> BoolArray:
-        """`(..., agent)`: whether the agent asks, has no answer yet, and may still get one."""
+    def open_questions(self, state: State) -> BoolArray:
+        """`(..., agent)`: whether the agent asks, has no answer yet, and may still get one.
+
+        A policy that gives answers before one arm is left excludes the agents that have theirs.
+        """
         return np.asarray((state.active.sum(axis=-2) > self.problem.top) & ~self.blocked(state) & self._asked)
 
     @once
@@ -528,8 +531,11 @@ class Policy(ABC):
     def ended(self, state: State) -> BoolArray:
         """`(...)`: whether the policy wants no more draws, apart from any budget."""
 
-    def _blank(self, batch: tuple[int, ...]) -> dict[str, Any]:
-        """The values of the fields of `State` at the start."""
+    def blank(self, batch: tuple[int, ...]) -> dict[str, Any]:
+        """The values of the fields of `State` at the start.
+
+        A policy with a state of its own adds its fields to these, and makes its state of both in `start`.
+        """
         shape = (*batch, *self.problem.shape)
         return {
             "phase": np.zeros(batch, dtype=np.int64),

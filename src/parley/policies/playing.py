@@ -89,9 +89,9 @@ class Playing(Elimination):
         fits = np.where(asked > time, time / np.maximum(asked, 1), 1.0)
         explored = np.floor(explored * fits[..., None, :] + 1e-9).astype(np.int64)
         explored = np.where(explored < self.problem.minimum_cell, 0, explored)
-        return explored + self._played(state, (time - explored.sum(axis=-2))[..., None, :], time[..., None, :])
+        return explored + self.played(state, (time - explored.sum(axis=-2))[..., None, :], time[..., None, :])
 
-    def _played(self, state: State, idle: IntArray, time: IntArray) -> IntArray:
+    def played(self, state: State, idle: IntArray, time: IntArray) -> IntArray:
         """Spend the `idle (..., 1, agent)` draws on the leader or, in the first phase, equally on all arms.
 
         `time (..., 1, agent)` are all draws of the phase.

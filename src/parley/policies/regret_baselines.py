@@ -68,13 +68,13 @@ class PfUcb(Playing):
     def explored(self, state: State) -> tuple[IntArray, IntArray]:
         """The draws of a phase of fixed length; a minimum cell only adds to the draws that the radius needs."""
         effort = (np.exp2(np.minimum(state.phase + 1.0, LAST_EFFORT)) * self._log_horizon)[..., None, None]
-        wanted = self._scaled(state, phase_lengths(self.problem, state, self.alpha, effort))
+        wanted = self.scaled_draws(state, phase_lengths(self.problem, state, self.alpha, effort))
         remaining = self.remaining(state.counts)
         explored = whole_counts(np.minimum(wanted, np.maximum(remaining, 1)[..., None, :].astype(np.float64)))
         length = explored.sum(axis=-2).max(axis=-1)
         return explored, np.where(self._decided(state), remaining.max(axis=-1), length)
 
-    def _scaled(self, state: State, wanted: FloatArray) -> FloatArray:  # noqa: ARG002
+    def scaled_draws(self, state: State, wanted: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return the wanted draws unchanged; the enhanced form overrides this method."""
         return wanted
 
@@ -107,7 +107,7 @@ class PfUcbEnhanced(PfUcb):
     name: ClassVar[str] = "pf-ucb-enhanced"
     proven: ClassVar[bool] = True
 
-    def _scaled(self, state: State, wanted: FloatArray) -> FloatArray:
+    def scaled_draws(self, state: State, wanted: FloatArray) -> FloatArray:
         mixed = self.problem.mixed(state.means)
         gap = nth_largest(mixed, 1, state.active) - mixed
         twice = 2 * self._radius(np.maximum(state.phase, 1))
@@ -177,7 +177,7 @@ class OracleRegret(Playing):
     def leaders(self, state: State) -> BoolArray:
         return np.broadcast_to(self.instance.best, state.counts.shape)
 
-    def _played(self, state: State, idle: IntArray, time: IntArray) -> IntArray:  # noqa: ARG002
+    def played(self, state: State, idle: IntArray, time: IntArray) -> IntArray:  # noqa: ARG002
         return np.where(self.leaders(state), idle, 0)
 
     def explored(self, state: State) -> tuple[IntArray, IntArray]:

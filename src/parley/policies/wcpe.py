@@ -87,7 +87,7 @@ class Wcpe(Elimination):
         return make_threshold(self.threshold, self.problem)
 
     def start(self, batch: tuple[int, ...] = ()) -> Halvings:
-        return Halvings(**self._blank(batch), halvings=np.zeros((*batch, *self.problem.shape), dtype=np.int64))
+        return Halvings(**self.blank(batch), halvings=np.zeros((*batch, *self.problem.shape), dtype=np.int64))
 
     def wanted(self, state: State) -> IntArray:
         """The fewest further draws with which the counts reach the oracle's allocation.
@@ -100,7 +100,7 @@ class Wcpe(Elimination):
         # and the phase would decide nothing. So halve the gaps until some draws are wanted.
         contested = state.active.any(axis=-1, keepdims=True) & ~state.finished[..., None, None]
         undecided = state.active & (state.active.sum(axis=-2, keepdims=True) > self.problem.top)
-        undecided &= self._open(state)[..., None, :]
+        undecided &= self.open_questions(state)[..., None, :]
         while True:
             # The paper draws every arm once before the first phase. No decision depends on these draws alone, so here
             # they are part of the first phase.
@@ -148,7 +148,7 @@ class Wcpe(Elimination):
     def update(self, state: State, totals: Totals) -> State:
         after = super().update(state, totals)
         assert isinstance(after, Halvings)
-        halved = after.active & self._open(after)[..., None, :] & ~state.finished[..., None, None]
+        halved = after.active & self.open_questions(after)[..., None, :] & ~state.finished[..., None, None]
         halved &= self._reached(after)
         return replace(after, halvings=after.halvings + halved)
 
@@ -197,18 +197,18 @@ class Wcpe(Elimination):
         Proxy gaps differ only by powers of two, so even a large batch has few distinct programs; each is solved once.
         """
         if self._by_arm:
-            return self._solve(self.problem.largest_gap * np.exp2(-state.halvings.astype(np.float64)))
+            return self.allocation_for(self.problem.largest_gap * np.exp2(-state.halvings.astype(np.float64)))
         rows = state.halvings.reshape(-1, self.problem.agent_count)
         distinct, which = np.unique(rows, axis=0, return_inverse=True)
         proxies = self.problem.largest_gap * np.exp2(-distinct.astype(np.float64))
-        return self._solve(proxies)[which.ravel()].reshape(state.halvings.shape)
+        return self.allocation_for(proxies)[which.ravel()].reshape(state.halvings.shape)
 
     @property
     def _by_arm(self) -> bool:
         """Whether arms may differ in variance, so that each arm needs a program of its own."""
         return np.ndim(self.problem.noise.variance) == 2
 
-    def _solve(self, proxies: FloatArray) -> FloatArray:
+    def allocation_for(self, proxies: FloatArray) -> FloatArray:
         """`(arms, agent)`: the allocation that, times beta, makes an arm's intervals as narrow as its proxy gaps."""
         return oracle(self.problem, np.sqrt(2) * proxies, accuracy=self.accuracy)
 
@@ -242,7 +242,7 @@ class Uniform(Wcpe):
     name: ClassVar[str] = "uniform"
     proven: ClassVar[bool] = True
 
-    def _solve(self, proxies: FloatArray) -> FloatArray:
+    def allocation_for(self, proxies: FloatArray) -> FloatArray:
         # With equal counts x, every agent m needs sum_n w_nm^2 / x <= proxy^2, so the least x is the largest ratio.
         variance = self.problem.noise.variance
         if isinstance(variance, float):

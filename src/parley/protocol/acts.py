@@ -12,6 +12,12 @@ accurate. The body confirms it by its digest, which the log keeps.
 The functions of a row receive the parts of the path and all fields of the body in one namespace: `given.agent`,
 `given.reason`. An act about a trial returns an event, or a trial with a changed question (`Anew`), whose states are
 stored with the event.
+
+`then` names an act that the confirmation can request as well, on the same preview: after a freeze the others can be
+re-weighed at once, so nobody confirms a freeze without having seen both ways to continue.
+
+Accepting a held report (`take`) is a form but no act of its own: it is `amend` with that same report. The form names
+the report by its record in the quarantine, since the administrator has read it there and types no report.
 """
 
 import re
@@ -50,6 +56,7 @@ from parley.text.translation import Translatable, gettext, ngettext
 
 Given: TypeAlias = SimpleNamespace
 Columns = Annotated[dict[Name, Annotated[tuple[float, ...], Meta(max_length=100_000)]], Meta(max_length=100_000)]
+Section: TypeAlias = Literal["phase", "sites", "arms", "decided", "reports", "course", "answer"]
 PART = re.compile(r"\{(\w+)\}")
 
 
@@ -166,7 +173,7 @@ class Act:
     body: type[Model] = ReasonBody
     preview: Preview | None = None
     who: Literal["administrators", "readers"] = "administrators"
-    section: str = "course"  # section of the page on which it starts
+    section: Section = "course"  # section of the page on which it starts
     grave: bool = True  # the button is styled as dangerous
     # Fields that few rows override.
     replaces: bool = False  # the event names the report that it replaces: `given.replaces`

@@ -44,6 +44,8 @@ LARGE = 200_000  # JSON of more characters is read and written in a thread, so t
 PART = 2**20  # characters of a large text that are processed at a time
 LARGEST_INTEGER = LARGEST_COUNT
 LARGEST_PHASE = 1_000_000
+LONGEST_NAME = 100  # characters of the name of an agent, an arm or a person
+LONGEST_WORDS = 2_000  # characters of a reason, or of what a signature means
 SHA256 = "^[0-9a-f]{64}$"
 
 
@@ -58,9 +60,9 @@ Digest = Annotated[
     str,
     msgspec.Meta(pattern=SHA256, description="SHA-256 of an RFC 8785 text, in hexadecimal.", examples=["0" * 64]),
 ]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
 INK = r"\S"  # matches text with at least one character that is not blank
-Words = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
+Words = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_WORDS)]
 
 
 class _Schema:

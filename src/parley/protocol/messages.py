@@ -20,6 +20,7 @@ from parley.outcomes import outcome_of
 from parley.policies import Policy, make_policy
 from parley.problem import IntArray, Problem
 from parley.protocol.codec import (
+    LONGEST_NAME,
     Count,
     Digest,
     Message,
@@ -33,13 +34,11 @@ from parley.protocol.codec import (
 )
 from parley.rewards import make_model
 from parley.settings import SETTINGS
-from parley.study import Study
+from parley.study import MOST_ARMS, Study
 from parley.system.once import once
 from parley.totals import Totals
 
-MOST_ARMS = 100_000
 MOST_AGENTS, MOST_CELLS = 2_000, 100_000  # limits of a live study, which is decided and verified while people wait
-LONGEST_NAME = 100
 
 Rows = tuple[tuple[Count, ...], ...]
 Weights = tuple[tuple[float, ...], ...]

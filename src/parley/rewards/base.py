@@ -46,6 +46,7 @@ class StudyKeys(ABC):
     kind: ClassVar[str]
     description: ClassVar[str]  # describes the kind in the docs of the study file
     keys: ClassVar[Mapping[str, Key]]  # all keys of [noise] for this kind, except `kind` itself
+    label: ClassVar[str] = ""  # the kind in the form of a new study; empty: its name
     observed: ClassVar[str] = ""  # what is observed about a person, for study protocols; empty: use `description`
     study_defaults: ClassVar[Mapping[str, Any]] = {}  # values that assume least, for keys a study file may omit
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # key that selects a model within its kind -> allowed values

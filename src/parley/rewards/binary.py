@@ -53,6 +53,7 @@ class Binary(KnownVariance):
 
     kind: ClassVar[str] = "binary"
     description: ClassVar[str] = "0 or 1"
+    label: ClassVar[str] = "yes or no"
     observed: ClassVar[str] = "yes or no (1 or 0)"
     keys: ClassVar[Mapping[str, Key]] = {
         "rate": Key(

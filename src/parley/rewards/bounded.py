@@ -23,6 +23,7 @@ class Bounded(KnownVariance):
 
     kind: ClassVar[str] = "bounded"
     description: ClassVar[str] = "rewards between low and high"
+    label: ClassVar[str] = "a number between two limits"
     observed: ClassVar[str] = "a number in a known range"
     keys: ClassVar[Mapping[str, Key]] = {
         "guess": GUESS,

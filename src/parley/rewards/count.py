@@ -57,6 +57,7 @@ class Count(RewardModel):
 
     kind: ClassVar[str] = "count"
     description: ClassVar[str] = "0, 1, 2, ...: how often something happened (Poisson)"
+    label: ClassVar[str] = "a count of events"
     observed: ClassVar[str] = "how often an event happened (0, 1, 2, ...)"
     keys: ClassVar[Mapping[str, Key]] = {
         "mean": Key(

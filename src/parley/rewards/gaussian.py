@@ -67,6 +67,7 @@ class SubGaussian(Scaled):
 
     kind: ClassVar[str] = "subgaussian"
     description: ClassVar[str] = "tails no heavier than a Gaussian's of that scale"
+    label: ClassVar[str] = "a number without heavy tails"
     observed: ClassVar[str] = "a number, with errors whose tails are no heavier than a Gaussian's"
     keys: ClassVar[Mapping[str, Key]] = {"scale": SCALE}
 
@@ -83,6 +84,7 @@ class Gaussian(Scaled):
 
     kind: ClassVar[str] = "gaussian"
     description: ClassVar[str] = "of known or unknown scale"
+    label: ClassVar[str] = "a measurement, roughly bell-shaped"
     observed: ClassVar[str] = "a number, with Gaussian errors"
     keys: ClassVar[Mapping[str, Key]] = {"scale": SCALE, "guess": GUESS, "clip": CLIP}
     study_defaults: ClassVar[Mapping[str, Any]] = {"scale": "unknown"}

@@ -36,13 +36,13 @@ from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.phases import Closer
 from parley.errors import StorageUnavailable
 from parley.protocol import Stage
+from parley.protocol.codec import LARGEST_PHASE
 from parley.web.guard import Buckets
 
 T = TypeVar("T")
 Q = TypeVar("Q")
 B = TypeVar("B")
 LARGE_ANSWER = 256 * 1024  # bytes of an answer that count as one more request
-LARGEST_PHASE = 1_000_000
 LATER = {"Retry-After": "2"}
 MOMENT = 1.0  # seconds for which a readiness check stays valid
 LOOK = 0.5  # seconds between two checks for changes by other processes

@@ -10,9 +10,8 @@ import msgspec
 from msgspec import Meta
 
 from parley.coordinator.access.tokens import Role
-from parley.coordinator.http.context import LARGEST_PHASE
 from parley.protocol import EVENTS, Stage
-from parley.protocol.codec import Count, Model, Name
+from parley.protocol.codec import LARGEST_PHASE, LONGEST_NAME, Count, Model, Name
 
 LONGEST_WAIT = 60
 AnyPhase = Annotated[int, Meta(ge=0, le=LARGEST_PHASE)]
@@ -37,7 +36,7 @@ class TokenBody(Model):
     """Who a token is for. An agent's token needs study and agent; an administrator's token needs neither."""
 
     role: Role
-    name: Annotated[str, Meta(max_length=100)] = ""
+    name: Annotated[str, Meta(max_length=LONGEST_NAME)] = ""
     study: Name | None = None
     agent: Name | None = None
 
@@ -70,7 +69,7 @@ class FindingsQuery(SomeAgents, frozen=True, kw_only=True):
 class StudiesQuery(Query, frozen=True, kw_only=True):
     """Which studies to list. `search` looks in names and ids; `after` is the id after which the list continues."""
 
-    search: Annotated[str, Meta(max_length=100)] = ""
+    search: Annotated[str, Meta(max_length=LONGEST_NAME)] = ""
     stage: Stage | None = None
     after: Annotated[str, Meta(max_length=64)] = ""
     limit: Annotated[int, Meta(ge=1, le=500)] = 100

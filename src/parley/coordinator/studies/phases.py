@@ -38,7 +38,7 @@ from parley.protocol import (
     require_readable,
 )
 from parley.protocol.asking_anew import Anew, finding_event
-from parley.protocol.codec import canonical
+from parley.protocol.codec import LONGEST_WORDS, canonical
 from parley.protocol.events import (
     Disputed,
     GuardrailNoted,
@@ -53,7 +53,6 @@ from parley.protocol.trial import Settled
 
 COUNTED_BEFORE = "it was accepted before and replaced since: ask an administrator to correct the report with it again"
 MOST_ASIDE = 20  # most waiting reports per agent and phase; further ones are refused without storing their content
-LONGEST = 2_000  # most characters of a reason
 MOMENT = 2.0  # seconds after which the closer looks for due steps even if nobody calls it
 
 
@@ -265,7 +264,7 @@ def _attempt(work: Callable[[], _Step]) -> _Step:
     except Exception as error:
         logger.exception("a step failed")
         words = f"{type(error).__name__}: {error}"
-    return _Step(failure=words.encode(errors="replace").decode().replace("\x00", "")[:LONGEST])
+    return _Step(failure=words.encode(errors="replace").decode().replace("\x00", "")[:LONGEST_WORDS])
 
 
 def _computed(loaded: _Step) -> _Step:

@@ -1,8 +1,8 @@
 """The administration page: a form for every act in `parley.protocol.acts`, its preview, and its confirmation.
 
-The act's row in the table `ACTS` gives the address, fields, sentences and button of the form; only reports need more
-than form fields. If an act has a preview, its form leads to the preview first, and the confirmation sends the same
-fields again.
+The act's row in the table `ACTS` gives the address, fields, sentences and button of the form (`form_of`), in the
+section that the row names; the acts in `OWN_FORMS` have a form of their own in the template. If an act has a preview,
+its form leads to the preview first, and the confirmation sends the same fields again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,6 +35,15 @@ MOST_BESIDE = 100  # limit on the listed reports that wait beside an accepted re
 SHOWN = (404, 409, 422)  # statuses of refusals that the page reports itself
 MOST_PAIRS = 30  # pairs of a freeze that are listed one by one
 MOST_COLUMNS = 12  # columns of a re-weighing that are listed
+# Acts whose form is written by hand in a template, since it also shows a list, a hint or a report.
+OWN_FORMS = frozenset(
+    {
+        *("close-early", "freeze", "reweigh", "thaw", "open-arm", "withdraw-arm", "correct"),
+        *("amend", "refuse"),  # with a quarantined report
+        "sign",  # on the page of the answer
+    }
+)
+REASON = Translatable("Reason, kept in the log")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +54,34 @@ class Considered:
     given: Mapping[str, Any]  # values in the act's address, including the study
     typed: Mapping[str, str] = field(default_factory=dict)  # fields that are sent again with the confirmation
     preview: Message | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActForm:
+    """The form of an act, from its row."""
+
+    act: Act
+    inputs: tuple[tuple[str, str, bool], ...]  # name, label, whether it is a box to tick
+
+    @property
+    def plain(self) -> bool:
+        """Whether it asks for a reason only: such acts share a form."""
+        return self.act.preview is None and [name for name, _, _ in self.inputs] == ["reason"]
+
+    @property
+    def messages(self) -> list[str]:
+        """What it shows of the row, besides the button: messages that the catalogs have to translate."""
+        return [] if self.plain else [self.act.words, *(label for _, label, _ in self.inputs)]
+
+
+def form_of(act: Act) -> ActForm:
+    """The form of an act that is not in `OWN_FORMS`; with a preview, the reason is asked for beside the preview."""
+    fields = {name: one for name, one in act.fields.items() if name != act.then}
+    inputs = [(name, name.capitalize(), False) for name in act.parts]
+    inputs += [(name, name.replace("_", " ").capitalize(), is_flag(one)) for name, one in fields.items()]
+    if act.preview is None and "reason" in act.body.known_keys():
+        inputs.append(("reason", REASON, False))
+    return ActForm(act=act, inputs=tuple(inputs))
 
 
 async def administration_page(
@@ -75,14 +112,14 @@ async def administration_page(
     first = {entry.sequence for entry in waiting}
     entries = [*waiting, *(entry for entry in aside.quarantine if entry.sequence not in first)]
     last = _last_waiting(entries)
-    possible = {name: row for name, row in ACTS.items() if (status.stage, row.kind) in TRANSITIONS}
+    possible = [row for row in ACTS.values() if (status.stage, row.kind) in TRANSITIONS]
     return await shown.show(
         "administration.html",
         code=code,
         tab="Administration",
         **head,
         acts=ACTS,
-        possible=possible,
+        forms=[form_of(row) for row in possible if row.command not in OWN_FORMS],
         quarantine=[await _beside(shown, entry, status) | {"newer": _newer(entry, last)} for entry in entries],
         next=aside.next,
         reasons=REASONS,
@@ -300,7 +337,7 @@ def _place_of(given: Mapping[str, str]) -> dict[str, str]:
 
 
 QUARANTINE = {"amend": (ACTS["amend"], False), "take": (ACTS["amend"], True), "refuse": (ACTS["refuse"], False)}
-HANDLERS = {name: partial(act, row=row) for name, row in ACTS.items() if row.section not in ("reports", "answer")} | {
+HANDLERS = {name: partial(act, row=row) for name, row in ACTS.items() if name != "sign"} | {
     name: partial(aside, row=row, held=held) for name, (row, held) in QUARANTINE.items()
 }
 routes = [

@@ -35,6 +35,7 @@ from parley.dashboard.pages.access import lead_on
 from parley.dashboard.session import Page, session_cookie
 from parley.dashboard.sign_in import SignIn
 from parley.edges.oidc.settings import OidcSettings
+from parley.protocol.codec import LONGEST_NAME
 from parley.web.bodies import at_most
 
 DONE = "/sign-in/oidc/done"  # where the provider sends people back to
@@ -45,7 +46,6 @@ LARGEST = 2**20  # bytes of a response
 AT_ONCE = 8  # concurrent requests to the provider: limited, since anybody may start a sign-in
 KEPT = 60.0  # seconds for which the provider's discovery document is cached
 LEEWAY = 60  # seconds by which the provider's clock may differ from ours
-LONGEST = 100  # characters of a name
 LONGEST_COOKIE = 4_000  # bytes: browsers drop cookies of more than 4,096
 
 
@@ -199,7 +199,9 @@ class Provider(SignIn):
         """Store a person with the role and name that the claims give."""
         role, study = self._role(claims)
         names = (str(one) for one in (claims.get(self._settings.oidc_name) or "", claims["sub"]))
-        plain = next((one for one in names if one.strip() and one.isprintable() and len(one) <= LONGEST), "somebody")
+        plain = next(
+            (one for one in names if one.strip() and one.isprintable() and len(one) <= LONGEST_NAME), "somebody"
+        )
         name = f"{plain} ({kid})"  # people choose their names, and addresses are reused: the kid is unique
         scope: dict[str, Any] = {"role": role, "name": name, "study": study, "agent": None}
 

@@ -78,6 +78,8 @@ class EvidenceRacing(Elimination):
     smallest_growth: float | None = None
     gap_scale: float = 0.2
 
+    # ---- options and parameters: what the options mean on this problem, and the line that wealth has to reach
+
     def __post_init__(self) -> None:
         if self.rounds is not None and self.rounds not in self.tempers:
             allowed = f"a whole number from {min(self.tempers)} to {max(self.tempers)}"
@@ -174,35 +176,32 @@ class EvidenceRacing(Elimination):
     def _log_questions(self) -> float:
         return tolerance.log_stated(self.problem) if self.problem.tolerance else math.log(self.problem.question_count)
 
+    @once
+    def largest_size(self) -> int | None:
+        """The smaller of `max_samples` and, with a tolerance, the largest size of a tie; None if neither is known."""
+        stated = self.problem.max_samples
+        if not self.problem.tolerance:
+            return stated
+        named = plan.size_of_ties(self.problem, self.line - float(tolerance.log_parts(self.problem).min()))
+        return min((size for size in (stated, named) if size is not None), default=None)
+
     @property
     def values_per_pair(self) -> int:
         return 80 + (12 * min(self.problem.arm_count, tolerance.MOST_ARMS) if self.problem.tolerance else 0)
 
-    def claim(self, probability: float) -> str:
-        return self._noted(super().claim(probability))
+    # ---- planning: the draws of the next phase
 
-    def _noted(self, sentence: str) -> str:
-        """Append the reward model's note to a guarantee, if its evidence is approximate."""
-        note = self.problem.noise.guarantee_note
-        return Translatable(NOTED, sentence, note) if note else sentence
-
-    def start(self, batch: tuple[int, ...] = ()) -> Wealth:
-        slots = (*batch, self.problem.top, *self.problem.shape)
-        blank = self._blank(batch)
-        wealth = blank | {
-            "log_wealth": np.zeros(slots),
-            "opponents": np.full(slots, -1, dtype=np.int64),
-            "signal": np.zeros_like(blank["sums"]),
-            "information": np.zeros_like(blank["sums"]),
-            "gap_at_least": np.zeros_like(blank["sums"]),
-        }
-        if self.problem.tolerance:
-            return Pairs(**wealth, **tolerance.no_pairs(self.problem, batch))
-        return Wealth(
-            **wealth,
-            ranks=np.full((*batch, *self.problem.shape), -1) if self.problem.top > 1 else None,
-            log_shares=np.zeros_like(blank["sums"]) if self.together else None,
-        )
+    @once
+    def first_phase(self) -> IntArray:
+        """`(arm, agent)`: the cheapest first draws that give all mixed means the wanted standard error."""
+        problem, model = self.problem, self.problem.noise
+        allocation = plan.first_draws(problem, self.temper.precision, self._study_line, together=self.together)
+        if self.precision is None and self.largest_size is not None:
+            allocation = plan.guarded_draws(problem, allocation, self.largest_size)
+        least = np.where(allocation > 0, model.least_draws, 0)
+        quotas = np.broadcast_to(np.maximum(np.ceil(allocation), least), problem.shape)
+        plan.require_possible(quotas.sum())
+        return np.where(self.candidates, quotas, 0).astype(np.int64)
 
     def wanted(self, state: State) -> IntArray:
         """`(..., arm, agent)`: the cheapest draws that should end the study.
@@ -211,7 +210,7 @@ class EvidenceRacing(Elimination):
         """
         assert isinstance(state, Wealth)
         quotas = np.where((state.phase == 0)[..., None, None], self.first_phase, 0)
-        wants = (state.phase > 0) & ~state.finished & self._open(state).any(axis=-1)
+        wants = (state.phase > 0) & ~state.finished & self.open_questions(state).any(axis=-1)
         if wants.any():
             batch = state.take(wants)  # a single study becomes a batch of one
             contrasts = self._worth_drawing(batch, self._contrasts(batch, self._stuck))
@@ -232,6 +231,27 @@ class EvidenceRacing(Elimination):
                 )
             quotas[wants] = drawn
         return quotas if self.largest_size is None else self._all_in(state, quotas)
+
+    def _worth_drawing(self, state: State, contrasts: Contrasts) -> Contrasts:
+        """Exclude from the plan the contrasts of agents that repeat a question, do not ask, have left or are blocked.
+
+        A finer weight step waits for its two neighbours, which have larger shares of delta: if their answers agree, the
+        step needs no draws.
+        """
+        idle = ~(self.problem.questions & self._asked) | self.blocked(state)
+        if self.problem.weight_refine:
+            idle = idle | self._before_neighbours(state)
+        return replace(contrasts, losing=contrasts.losing & ~idle[..., None, None, :]) if idle.any() else contrasts
+
+    @once
+    def _stuck(self) -> BoolArray | None:
+        """`(agent,)`: agents that cannot be settled: an idle agent has weight in their mix, or they do not ask.
+
+        None if no agent is idle or has left, or if answers are not joint.
+        """
+        if not (self.idle or self.unasked) or not self.together:
+            return None
+        return np.asarray((self.problem.weights[list(self.idle)] > 0).any(axis=0) | ~self._asked)
 
     def _closing(self, state: Wealth) -> Closing | None:
         """The plan to close all questions with a last look, and its rough cost; None if no such look is planned."""
@@ -255,21 +275,6 @@ class EvidenceRacing(Elimination):
     def _closing_size(self) -> tuple[float, float]:
         return plan.closing_size(self.problem, self.line)
 
-    def new_arms(self, state: State) -> BoolArray:
-        """`(..., arm, 1)`: arms without draws after the first phase; the first draws of such an arm are no evidence."""
-        return np.asarray((state.counts.sum(axis=-1, keepdims=True) == 0) & (state.phase > 0)[..., None, None])
-
-    def _rank(self, state: Wealth) -> tuple[IntArray, IntArray]:
-        """Order the arms: candidates by estimate, then new arms, then all other arms.
-
-        Returns the arms in order and the rank of each arm, `(..., arm, agent)` both.
-        """
-        mixed = self.problem.mixed(state.means)
-        ranking = tolerance.standing(self.problem, state, self.line) if isinstance(state, Pairs) else mixed
-        known = np.where(self.new_arms(state), -LOWEST, -ranking)
-        order = np.argsort(np.where(state.active, known, np.inf), axis=-2, kind="stable")
-        return order, np.argsort(order, axis=-2, kind="stable")
-
     def _all_in(self, state: State, quotas: IntArray) -> IntArray:
         """Raise quotas to the whole remaining budget, if the plan wants most of it or this is the last round."""
         left, total = self._left(state), quotas.sum(axis=(-2, -1))
@@ -283,43 +288,25 @@ class EvidenceRacing(Elimination):
         takes = last & (total > 0) & (state.phase > 0) & raised.any(axis=(-2, -1))
         return np.where(takes[..., None, None], raised, quotas)
 
-    def _last(self, state: State, counts: IntArray) -> BoolArray:
-        """`(...)`: whether no phase follows one with these counts; this does not depend on the phase's rewards."""
-        if self.problem.horizon is not None:
-            return np.zeros(state.phase.shape, dtype=np.bool_)
-        return self.exhausted(replace(state, phase=state.phase + 1, counts=state.counts + counts))
+    # ---- evidence: bets that are fixed before a phase, and what its draws make of their wealth
 
-    def _worth_drawing(self, state: State, contrasts: Contrasts) -> Contrasts:
-        """Exclude from the plan the contrasts of agents that repeat a question, do not ask, have left or are blocked.
-
-        A finer weight step waits for its two neighbours, which have larger shares of delta: if their answers agree, the
-        step needs no draws.
-        """
-        idle = ~(self.problem.questions & self._asked) | self.blocked(state)
-        if self.problem.weight_refine:
-            idle = idle | self._before_neighbours(state)
-        return replace(contrasts, losing=contrasts.losing & ~idle[..., None, None, :]) if idle.any() else contrasts
-
-    @once
-    def largest_size(self) -> int | None:
-        """The smaller of `max_samples` and, with a tolerance, the largest size of a tie; None if neither is known."""
-        stated = self.problem.max_samples
-        if not self.problem.tolerance:
-            return stated
-        named = plan.size_of_ties(self.problem, self.line - float(tolerance.log_parts(self.problem).min()))
-        return min((size for size in (stated, named) if size is not None), default=None)
-
-    @once
-    def first_phase(self) -> IntArray:
-        """`(arm, agent)`: the cheapest first draws that give all mixed means the wanted standard error."""
-        problem, model = self.problem, self.problem.noise
-        allocation = plan.first_draws(problem, self.temper.precision, self._study_line, together=self.together)
-        if self.precision is None and self.largest_size is not None:
-            allocation = plan.guarded_draws(problem, allocation, self.largest_size)
-        least = np.where(allocation > 0, model.least_draws, 0)
-        quotas = np.broadcast_to(np.maximum(np.ceil(allocation), least), problem.shape)
-        plan.require_possible(quotas.sum())
-        return np.where(self.candidates, quotas, 0).astype(np.int64)
+    def start(self, batch: tuple[int, ...] = ()) -> Wealth:
+        slots = (*batch, self.problem.top, *self.problem.shape)
+        blank = self.blank(batch)
+        wealth = blank | {
+            "log_wealth": np.zeros(slots),
+            "opponents": np.full(slots, -1, dtype=np.int64),
+            "signal": np.zeros_like(blank["sums"]),
+            "information": np.zeros_like(blank["sums"]),
+            "gap_at_least": np.zeros_like(blank["sums"]),
+        }
+        if self.problem.tolerance:
+            return Pairs(**wealth, **tolerance.no_pairs(self.problem, batch))
+        return Wealth(
+            **wealth,
+            ranks=np.full((*batch, *self.problem.shape), -1) if self.problem.top > 1 else None,
+            log_shares=np.zeros_like(blank["sums"]) if self.together else None,
+        )
 
     def contrasts(self, state: Wealth) -> Contrasts:
         """Opponents, estimates and wealth, fixed before a phase from the past alone.
@@ -327,16 +314,6 @@ class EvidenceRacing(Elimination):
         With a tolerance, the slots of an arm that does not lead hold the wealth of its pairs with the leaders.
         """
         return self._contrasts(state, None)
-
-    @once
-    def _stuck(self) -> BoolArray | None:
-        """`(agent,)`: agents that cannot be settled: an idle agent has weight in their mix, or they do not ask.
-
-        None if no agent is idle or has left, or if answers are not joint.
-        """
-        if not (self.idle or self.unasked) or not self.together:
-            return None
-        return np.asarray((self.problem.weights[list(self.idle)] > 0).any(axis=0) | ~self._asked)
 
     def _contrasts(self, state: Wealth, stuck: BoolArray | None) -> Contrasts:
         """The contrasts before a phase.
@@ -376,29 +353,27 @@ class EvidenceRacing(Elimination):
             lines=lines,
         )
 
+    def new_arms(self, state: State) -> BoolArray:
+        """`(..., arm, 1)`: arms without draws after the first phase; the first draws of such an arm are no evidence."""
+        return np.asarray((state.counts.sum(axis=-1, keepdims=True) == 0) & (state.phase > 0)[..., None, None])
+
+    def _rank(self, state: Wealth) -> tuple[IntArray, IntArray]:
+        """Order the arms: candidates by estimate, then new arms, then all other arms.
+
+        Returns the arms in order and the rank of each arm, `(..., arm, agent)` both.
+        """
+        mixed = self.problem.mixed(state.means)
+        ranking = tolerance.standing(self.problem, state, self.line) if isinstance(state, Pairs) else mixed
+        known = np.where(self.new_arms(state), -LOWEST, -ranking)
+        order = np.argsort(np.where(state.active, known, np.inf), axis=-2, kind="stable")
+        return order, np.argsort(order, axis=-2, kind="stable")
+
     @once
     def _joint(self) -> Joint:
         return Joint(self.problem, self.line)
 
     def _joint_lines(self, state: Wealth, rank: IntArray, stuck: BoolArray | None) -> tuple[FloatArray, FloatArray]:
         return self._joint.lines(state, rank, self.past_variances(state), self.new_arms(state), stuck)
-
-    def settled(self, state: State) -> BoolArray:
-        """`(..., agent)`: whether an agent's question needs no more draws as long as no agent's leaders change."""
-        assert isinstance(state, Wealth)
-        undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
-        if not self.together or not ((state.phase > 0) & ~state.finished).any():
-            return np.zeros_like(undecided)
-        racing = ((state.phase > 0) & ~state.finished)[..., None]
-        opened = (self.new_arms(state) & state.active).any(axis=-2)
-        return undecided & racing & ~opened & ~self._contrasts(state, self._stuck).losing.any(axis=(-3, -2))
-
-    def _open(self, state: State) -> BoolArray:
-        return super()._open(state) & ~self.settled(state)
-
-    def blocked(self, state: State) -> BoolArray:
-        blocked = super().blocked(state)
-        return blocked & ~self.settled(state) if blocked.any() else blocked
 
     def variances(self, counts: IntArray, past: Totals, releases: IntArray | int = 1) -> FloatArray:
         """Variances of mixed means, with cell variances estimated from the past; 0 draws count as 1."""
@@ -427,6 +402,12 @@ class EvidenceRacing(Elimination):
             seen=self.problem.drawn(counts)[..., None, :, :] & betting[..., None, :, :],
             last=self._last(state, counts),
         )
+
+    def _last(self, state: State, counts: IntArray) -> BoolArray:
+        """`(...)`: whether no phase follows one with these counts; this does not depend on the phase's rewards."""
+        if self.problem.horizon is not None:
+            return np.zeros(state.phase.shape, dtype=np.bool_)
+        return self.exhausted(replace(state, phase=state.phase + 1, counts=state.counts + counts))
 
     def weigh(self, state: Wealth, fresh: Totals, contrasts: Contrasts) -> Wealth:
         """Settle the bets of a phase, which `contrasts` fixed before the phase. Subclasses may add to the result."""
@@ -485,6 +466,8 @@ class EvidenceRacing(Elimination):
         first = isinstance(state, Pairs) and plan.is_closed(self.problem)
         return np.asarray((((state.phase > 0) | first) & ~state.finished)[..., None, None])
 
+    # ---- decision: which arms are ruled out, and whose question is still open
+
     def keep(self, before: State, after: State) -> BoolArray:
         assert isinstance(after, Wealth)
         undecided = before.active.sum(axis=-2, keepdims=True) > self.problem.top
@@ -510,6 +493,33 @@ class EvidenceRacing(Elimination):
         assert isinstance(before, Wealth)
         variances, new = self.past_variances(decided), self.new_arms(decided)
         return self._joint.with_shares(before, decided, variances, new, self.candidates)
+
+    def settled(self, state: State) -> BoolArray:
+        """`(..., agent)`: whether an agent's question needs no more draws as long as no agent's leaders change."""
+        assert isinstance(state, Wealth)
+        undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
+        if not self.together or not ((state.phase > 0) & ~state.finished).any():
+            return np.zeros_like(undecided)
+        racing = ((state.phase > 0) & ~state.finished)[..., None]
+        opened = (self.new_arms(state) & state.active).any(axis=-2)
+        return undecided & racing & ~opened & ~self._contrasts(state, self._stuck).losing.any(axis=(-3, -2))
+
+    def open_questions(self, state: State) -> BoolArray:
+        return super().open_questions(state) & ~self.settled(state)
+
+    def blocked(self, state: State) -> BoolArray:
+        blocked = super().blocked(state)
+        return blocked & ~self.settled(state) if blocked.any() else blocked
+
+    # ---- what people read: the guarantee, the evidence and the certificate
+
+    def claim(self, probability: float) -> str:
+        return self._noted(super().claim(probability))
+
+    def _noted(self, sentence: str) -> str:
+        """Append the reward model's note to a guarantee, if its evidence is approximate."""
+        note = self.problem.noise.guarantee_note
+        return Translatable(NOTED, sentence, note) if note else sentence
 
     def explain(self, state: State) -> Explanation:
         assert isinstance(state, Wealth)
