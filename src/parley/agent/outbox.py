@@ -145,7 +145,7 @@ class Outbox:
         return max((report.releases or 1 for report in reports if report.private), default=0)
 
     def lost_noise(self) -> list[int]:
-        """Phases whose private report is still in the outbox, but the noise that was added to it is gone."""
+        """The phases that have a private report in this outbox, but no stored noise any more."""
         return [
             phase
             for phase in self._phases("draws")

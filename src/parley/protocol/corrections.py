@@ -1,4 +1,4 @@
-"""What the recorded phases would show with corrected reports, in addition to the answers, which do not change.
+"""What the recorded phases would show with corrected reports. The answers themselves do not change.
 
 The policy is replayed over all decided phases twice: with the reports that were decided on, and with every corrected
 report in place of its original. Each phase keeps the counts of its reports; nothing is planned again. The difference
