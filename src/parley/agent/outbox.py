@@ -145,7 +145,7 @@ class Outbox:
         return max((report.releases or 1 for report in reports if report.private), default=0)
 
     def lost_noise(self) -> list[int]:
-        """The phases that have a private report in this outbox, but no stored noise any more."""
+        """The phases with a private report in this outbox whose noise is no longer stored here."""
         return [
             phase
             for phase in self._phases("draws")

@@ -275,7 +275,7 @@ class People:
     def was_counted(self, person: Person) -> bool:
         """Whether a person's phase is over.
 
-        People assigned ahead have two: the phase during which they came, and the next one. One of them is enough.
+        A person assigned ahead has two phases (the one in progress on arrival, and the next): True if either is over.
         """
         return self.book_of(person).over or self.phases[person.phase].over
 

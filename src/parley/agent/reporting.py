@@ -1,4 +1,4 @@
-"""Connect a site's journal with its coordinator: fetch plans and send reports, once or all the time in a thread."""
+"""Connect a site's journal with its coordinator: fetch plans and send reports, once, or continuously in a thread."""
 
 import math
 import sys

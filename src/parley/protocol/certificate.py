@@ -80,7 +80,7 @@ def issue_certificate(
     """Issue the certificate of a trial that is over; `data` has a digest of each phase's reports.
 
     `decisions` say how many people are missing and which draws were left out. `phases` are the totals of decided
-    phases, by default the trial's own. `corrected_in` are the numbers of the records that hold the trial's corrections.
+    phases, by default `trial.past`. `corrected_in` are the numbers of the records that hold the trial's corrections.
     In a private study, `released` is the largest number of releases of any quarantined report.
     """
     policy, state, study = trial.policy, trial.state, trial.study

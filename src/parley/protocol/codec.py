@@ -474,7 +474,7 @@ def _parts(hint: Any) -> Iterator[Any]:
 def _unnamed(kind: type[Model], document: Any, where: str = "") -> Iterator[tuple[str, type[Model]]]:
     """Find messages in a document that lack a schema but are otherwise valid, so that `msgspec` would accept them.
 
-    Yields the path and the class of each.
+    Yields the path and the class of each such message.
     """
     if isinstance(document, list | tuple):
         for place, item in enumerate(document):

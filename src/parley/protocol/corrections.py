@@ -146,7 +146,7 @@ class Reading:
 
 
 def read_anew(trial: Trial, phases: Sequence[Totals] | None = None) -> Reading:
-    """Replay the decided phases with and without the trial's corrections; `phases` are by default the trial's."""
+    """Replay the decided phases with and without the trial's corrections; `phases` are by default `trial.past`."""
     decided = tuple(trial.past or () if phases is None else phases)
     corrected, agents = list(decided), trial.study.agents
     for report in (event.report for event in trial.corrections):

@@ -510,7 +510,7 @@ class Record(Message, tag="parley/record/1"):
         return canonical(self.payload)
 
     def unread(self, payload_text: str) -> Self:
-        """Copy this record with a payload that is parsed only when needed. Readers check its text against the event."""
+        """Copy this record with a payload that is parsed only when needed. Readers compare text and event."""
         made = msgspec.structs.replace(self, payload=Unread(payload_text))
         vars(made)["payload_text"] = payload_text
         return made

@@ -27,7 +27,7 @@ GUARDRAIL = Translatable(
 def trial_outcomes(
     trial: Trial, phases: Sequence[Sequence[Totals]] | None = None, agents: slice = slice(None)
 ) -> list[dict[str, Any]]:
-    """The findings about a trial's further outcomes in decided `phases`, by default all of the trial's."""
+    """The findings about a trial's further outcomes in decided `phases`, by default `trial.outcomes_past`."""
     phases = trial.outcomes_past if phases is None else phases
     guarded = list(zip(trial.guardrails, trial.guarded, strict=True))
     return outcome_findings(trial.study.problem, phases, guarded, trial.verdicts, agents)

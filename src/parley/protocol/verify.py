@@ -61,7 +61,7 @@ def chained(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def check_receipts(heads: Mapping[int, str], given: Mapping[int, Receipt], receipts: Iterable[Proof]) -> None:
-    """Raise `BrokenChain` if the log lacks the record that a proof names, or has another report than a receipt.
+    """Raise `BrokenChain` if the log lacks the record that a proof names, or differs from the report on a receipt.
 
     `given` has the receipts that follow from the reports in the log, by the numbers of their records. A stamp or a bare
     (sequence, head) only proves that the chain had this record; a receipt also proves which report the agent sent.
