@@ -8,8 +8,8 @@
         rewards = [draw(arm, count) for arm, count in zip(plan.arms, plan.draws)]  # `draw` is yours: it returns a list
         receipt = client.send(plan.report(Totals.of(rewards)))
 
-A test runs this example. Only totals by arm leave the site: counts, sums, sums of squares, and from a `Site` also the
-numbers of missing outcomes. A `Worker` repeats these steps until the study is over.
+A test runs this example. Only totals leave the site: counts, sums and sums of squares by arm, and from a `Site` also
+numbers of people, such as those whose outcome is missing. A `Worker` repeats these steps until the study is over.
 """
 
 from typing import Any

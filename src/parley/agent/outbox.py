@@ -145,7 +145,7 @@ class Outbox:
         return max((report.releases or 1 for report in reports if report.private), default=0)
 
     def lost_noise(self) -> list[int]:
-        """Phases whose private report is still in the outbox, but the noise that was added to it is gone."""
+        """The phases with a private report in this outbox whose noise is no longer stored here."""
         return [
             phase
             for phase in self._phases("draws")

@@ -66,7 +66,7 @@ class DrawnOutcome:
         return replace(self, totals=Totals.of(kept), values=kept) if kept else self
 
     def without_small_cells(self, least: int) -> Self:
-        """The outcome, with all values of an arm counted as missing if the arm has fewer than `least`.
+        """The outcome, with all values of an arm counted as missing if the arm has fewer than `least` values.
 
         >>> DrawnOutcome.of("harm", [[0.0, None, 1.0], [1.0]]).without_small_cells(2).missing
         (1, 1)

@@ -275,7 +275,7 @@ class People:
     def was_counted(self, person: Person) -> bool:
         """Whether a person's phase is over.
 
-        For a person assigned ahead, it is enough that the phase during which the person came is over.
+        A person assigned ahead has two phases (the one in progress on arrival, and the next): True if either is over.
         """
         return self.book_of(person).over or self.phases[person.phase].over
 
@@ -547,9 +547,9 @@ def as_pattern(key: str, pattern: str) -> str | None:
 
 
 def drawn_arm(key: bytes, phase: int, place: int, left: Sequence[int], *, ahead: bool = False) -> tuple[int, Fraction]:
-    """Draw the arm of the person at index `place` in a phase (from 0); returns the arm and its probability.
+    """Draw the arm of the person at index `place` in a phase; returns the arm and its probability.
 
-    `left` has the weight of each arm; at least one is above 0. People assigned `ahead` are numbered separately, from 0.
+    `left` has the weight of each arm; at least one is above 0. People assigned `ahead` have indices of their own.
 
     >>> drawn_arm(b"secret", 1, 0, [0, 3])
     (1, Fraction(1, 1))

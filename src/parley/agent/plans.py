@@ -72,7 +72,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
     answer: tuple[str, ...] | None = None  # a finished study's answer for this agent, if agents see it
 
     def __post_init__(self) -> None:
-        """Check the fields, since the JSON may not come from a coordinator."""
+        """Check the fields: the JSON could be from a server that is not a coordinator."""
         if self.draws is not None and (self.phase == 0 or len(self.draws) != len(self.arms)):
             found = f"phase {self.phase}, {len(self.draws)} counts for {len(self.arms)} arms"
             raise InvalidInput("plan", found=found, allowed="a phase from 1, and a count for every arm")

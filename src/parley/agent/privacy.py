@@ -1,8 +1,8 @@
 """What may leave a site: in a private study only noisy sums, and in any study only what the site's own policy allows.
 
-Each sum is rounded to the study's grid and gets discrete Gaussian noise from OpenDP, once: the outbox stores the noisy
-sums with the exact sums. Sums that a correction changed are another release, and the report states the number of
-releases. docs/privacy.md describes the mechanism, docs/site.md the keys of the policy file.
+Each sum is rounded to the study's grid and gets discrete Gaussian noise from OpenDP. The noise is drawn only once: the
+outbox stores the noisy sums with the exact sums. Sums that a correction changed are another release, and the report
+states the number of releases. docs/privacy.md describes the mechanism, docs/site.md the keys of the policy file.
 """
 
 import math
@@ -96,7 +96,7 @@ class SitePolicy:
 
 
 class ReportNoise:
-    """Discrete Gaussian noise from OpenDP, for sums counted in whole steps.
+    """Discrete Gaussian noise from OpenDP, for sums that are whole numbers of steps of a grid.
 
     A release satisfies rho-zCDP if a person can change only one of the sums, by at most `sensitivity` steps. Raises
     `MissingPackage` without the extra `privacy`.
@@ -240,7 +240,7 @@ class Disclosure:
         outcomes: tuple[DrawnOutcome, ...] = (),
         between: BetweenTotals | None = None,
     ) -> Report:
-        """Make a corrected report like `recounted`, but raise `InvalidInput` if it equals the earlier report."""
+        """Make a corrected report as `recounted` does, but raise `InvalidInput` if it equals the earlier report."""
         report = self.recounted(arms, earlier, rewards, outbox, outcomes, between)
         if report == earlier:
             raise InvalidInput("rewards", found="those that were reported", allowed="others: nothing to correct")

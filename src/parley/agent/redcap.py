@@ -1,4 +1,4 @@
-"""Tables in REDCap's format: read outcomes from an export, and write allocations to import.
+"""Tables in REDCap's format: read outcomes from an export, and write allocations for an import.
 
 The first column holds the record's id, whatever the project calls it. REDCap's own columns, such as the event and the
 data access group, are ignored; a record may have a row for every event, and empty cells are ignored.

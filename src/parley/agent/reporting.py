@@ -1,4 +1,4 @@
-"""Exchange between a site's journal and its coordinator: fetch plans and send reports, once or in a thread."""
+"""Connect a site's journal with its coordinator: fetch plans and send reports, once, or continuously in a thread."""
 
 import math
 import sys

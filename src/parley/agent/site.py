@@ -589,7 +589,7 @@ class Site:
             totals = Totals.of(self._kept(book))
             counts = tuple(totals.counts.tolist())
             short = {arm for arm, n, asked in zip(book.plan.arms, counts, book.plan.draws, strict=True) if n != asked}
-            # The coordinator accepts fewer draws of a withdrawn arm without a reason. We state one even so: the arm may
+            # The coordinator accepts fewer draws of a withdrawn arm without a reason. State one anyway: the arm may
             # be open again when the report arrives.
             stopped = "supply" if short and self.people.rules.flexible else ""
             write(

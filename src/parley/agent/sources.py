@@ -458,7 +458,7 @@ class SqlSource(CsvSource):
     Totals have the columns `arm`, `count`, `sum`, `squares`, and for a further outcome with the column `harm` also
     `harm_count`, `harm_sum`, `harm_squares`, `harm_missing`.
 
-    Rows are summed here, without rounding, like the rows of a file. Totals are summed by the database.
+    Parley sums rows without rounding, like the rows of a file. Totals are summed by the database.
     """
 
     def __init__(

@@ -111,8 +111,8 @@ class Strata:
     def known(self, participant: str) -> Site:
         """The `Site` of the stratum that a person is in.
 
-        For an unknown person, this is a stratum with a similar key, so that its error can suggest that key; without a
-        similar key, it is the first stratum.
+        For an unknown person, return a stratum that has a similar key, so that the error which it raises can suggest
+        that key. If there is no similar key, return the first stratum.
         """
         key = checked_key(participant)
         alike = (site for site in self.sites if site.people.similar(key))

@@ -1,4 +1,4 @@
-"""The commands of `parley admin` that change a running study, one for every row of `parley.protocol.acts`.
+"""The commands of `parley admin` that change a study: one for every row of `parley.protocol.acts`, and `take`.
 
 A command whose act has a preview shows the preview and asks for confirmation, unless `--yes` is given. Arguments,
 options and sentences come from the row of the act; only reports and weights need functions of their own (`COLLECTED`).
@@ -94,7 +94,7 @@ def _details(shown: Message) -> list[str]:
 
 
 def _first(lines: Sequence[str], more: Callable[[int], str]) -> list[str]:
-    """The first lines of a list, indented, and a line that says how many `more` there are."""
+    """The first lines of a list, indented; if lines are left out, `more` words their number for a last line."""
     left = len(lines) - MOST_LINES
     return [f"  {line}" for line in (*lines[:MOST_LINES], *([f"and {more(left)}"] if left > 0 else []))]
 
@@ -163,7 +163,7 @@ def _projection(shown: Projection) -> str:
 
 
 def _amended(_: Client, study: str, *, agent: str, report: str) -> dict[str, Any]:
-    """Read from a file the report that replaces the accepted one; raise if it has another study or agent."""
+    """Read from a file the report that replaces the accepted one; raise if it is for another study or agent."""
     message = Report.read(Path(report).read_text(encoding="utf-8"))
     if (message.study, message.agent) != (study, agent):
         raise InvalidInput("report", found=f"{message.agent} of {message.study}", allowed=f"{agent} of {study}")

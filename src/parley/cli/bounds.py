@@ -121,7 +121,7 @@ def _show_allocation(problem: Problem, bound: Bound) -> None:
 
 
 def _exact(instance: Instance) -> Instance:
-    """The instance without the tolerance that weights in doubt require: bounds exist only if it is 0."""
+    """The instance without the tolerance that weights in doubt require: bounds exist only for a tolerance of 0."""
     if not instance.problem.weight_steps:
         return instance
     return replace(instance, problem=instance.problem.with_(tolerance=0.0, weight_refine=0))

@@ -261,7 +261,7 @@ def _compare(
 def parley_process(
     arguments: list[str], log: Path, *, heard: bool, **variables: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a `parley` process until the block ends. Its output goes to `log`; if `heard`, its stdout goes to a pipe."""
+    """Run a `parley` process until the block ends. Output goes to `log`; if `heard`, stdout goes to a pipe instead."""
     # Settings of this process must not reach the new one.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
     with (

@@ -139,7 +139,7 @@ def _open_site(
     policy: str | None,
     stratum: str | None,
 ) -> Iterator[_OpenSite]:
-    """Open the journals of a site. Only what no journal has yet is fetched from the coordinator."""
+    """Open the journals of a site. Rules come from the coordinator only for agents that have no journal yet."""
     with needs("agent", "parley site"):
         from parley.agent.privacy import SitePolicy
         from parley.agent.reporting import site_of

@@ -70,7 +70,7 @@ def issue_certificate(
     """Issue the certificate of a trial that is over; `data` has a digest of each phase's reports.
 
     `decisions` say how many people are missing and which draws were left out. `phases` are the totals of decided
-    phases, by default the trial's own. `corrected_in` are the numbers of the records that hold the trial's corrections.
+    phases, by default `trial.past`. `corrected_in` are the numbers of the records that hold the trial's corrections.
     In a private study, `released` is the largest number of releases of any quarantined report.
     """
     policy, state, study = trial.policy, trial.state, trial.study
@@ -194,7 +194,7 @@ def reading(trial: Trial, phases: Sequence[Totals] | None = None) -> dict[str, A
 
 
 def _covariate(study: StudyMessage, decisions: Sequence[Decision]) -> dict[str, Any] | None:
-    """How the reports of decided phases were adjusted for the covariate; None if the study has none."""
+    """How the reports of decided phases were adjusted for the covariate; None if the study has no covariate."""
     if study.problem.covariate is None:
         return None
     each = {
@@ -228,7 +228,7 @@ def _unmasked(decisions: Sequence[Decision]) -> dict[str, int]:
 
 
 def _privacy(rho: float | None, reported: Sequence[Decision | Report], released: int = 1) -> dict[str, float] | None:
-    """Bound what the reports reveal about one person: k releases of a person's cell add up to k rho.
+    """Bound what the reports reveal about one person: k releases of a person's cell cost k times `rho`.
 
     All reports in the log count, including corrections, quarantined reports and the reports of an undecided phase.
     Returns None for a study without privacy.

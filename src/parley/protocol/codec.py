@@ -1,4 +1,4 @@
-"""One codec for everything that is sent, stored or hashed: from a struct to JSON and back.
+"""Convert structs to JSON and back: the one codec for everything that is sent, stored or hashed.
 
 Derive from `Model` for a request body or an answer, and from `Message` for a document that is hashed or stored:
 
@@ -50,7 +50,7 @@ SHA256 = "^[0-9a-f]{64}$"
 
 
 def described(words: str) -> msgspec.Meta:
-    """Describe a field, as metadata for `Annotated`."""
+    """Make the metadata for `Annotated` that describes a field."""
     return msgspec.Meta(description=words)
 
 
@@ -103,7 +103,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
-        """Read a document that `to_json` wrote; any other document raises an `InvalidInput` that names the path."""
+        """Read a document that `to_json` wrote; any other raises an `InvalidInput` with the path of the flaw."""
         # Checked first: `msgspec` accepts text and numbers that a database or the canonical text cannot hold.
         for where, found, allowed in unwritable(document):
             raise InvalidInput(where or cls._label(), found=found, allowed=allowed)
@@ -143,7 +143,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
 
 
 class Message(Model, omit_defaults=True, tag_field="schema", tag="parley/message"):
-    """Base class of messages that are hashed or stored. Each states its schema (`tag`); readers refuse others."""
+    """Base class of messages that are hashed or stored. Each states its schema (`tag`); readers refuse any other."""
 
 
 _BUILT: set[type[msgspec.Struct]] = set()
@@ -164,9 +164,9 @@ def unbuilt_structs() -> list[type[msgspec.Struct]]:
 def build_structs() -> None:
     """Make `msgspec` inspect the fields of every struct type now, on one thread.
 
-    By itself `msgspec` inspects a type when it is first read. Version 0.22.0, the newest, crashes with SIGSEGV if two
-    threads read the same type for the first time together. So services and readers call this function before they
-    start a second thread. Writing needs no inspection.
+    By itself `msgspec` inspects a type when it first reads a document of that type. Version 0.22.0, the newest, crashes
+    with SIGSEGV if two threads do this at once for the same type. So services and readers call this function before
+    they start a second thread. Writing needs no inspection.
     """
     with _BUILDING:
         for kind in unbuilt_structs():
@@ -177,7 +177,7 @@ def build_structs() -> None:
 def _lists(value: Any) -> Any:
     """Replace tuples with lists, as JSON parsers return them. Changes dictionaries in place: callers just made them."""
     if isinstance(value, list | tuple):
-        # Rows of numbers are most of what is sent: checking the first entry is enough.
+        # Most lists are rows of numbers: a list that begins with a number has no tuples to replace.
         return list(value) if value and isinstance(value[0], int | float) else list(map(_lists, value))
     if isinstance(value, dict):
         for key, item in value.items():
@@ -452,13 +452,13 @@ def unwritable(value: Any, where: str = "") -> Iterator[tuple[str, str, str]]:
 
 
 def _is_double(value: int) -> bool:
-    """Whether an integer is exactly a float that RFC 8785 writes without an exponent, as it does below 1e21."""
+    """Whether float64 holds an integer exactly, and RFC 8785 writes it without an exponent (as it does below 1e21)."""
     return abs(value) < 10**21 and ecmascript(float(value)) == str(value)
 
 
 @cache
 def _messages_in(kind: type[msgspec.Struct]) -> dict[str, type[Model]]:
-    """The names of the fields that hold messages, alone or in a tuple, with the classes of these messages."""
+    """Field -> the class of its messages, for every field that holds a message or a tuple of messages."""
     found: dict[str, type[Model]] = {}
     for field in msgspec.structs.fields(kind):
         for part in _parts(field.type):
@@ -476,7 +476,7 @@ def _parts(hint: Any) -> Iterator[Any]:
 def _unnamed(kind: type[Model], document: Any, where: str = "") -> Iterator[tuple[str, type[Model]]]:
     """Find messages in a document that lack a schema but are otherwise valid, so that `msgspec` would accept them.
 
-    Yields the path and the class of each.
+    Yields the path and the class of each such message.
     """
     if isinstance(document, list | tuple):
         for place, item in enumerate(document):
@@ -523,7 +523,7 @@ def refused(kind: type[msgspec.Struct], document: Any, error: msgspec.Validation
 
 
 def _at(document: Any, path: str) -> Any:
-    """The value at a path of `msgspec`, such as `.report.counts[1]`; its container if the path stops there."""
+    """The value at a path of `msgspec`, such as `.report.counts[1]`; if it leads nowhere, the last value on the way."""
     for name, index in STEP.findall(path.rstrip("`")):
         if isinstance(document, Mapping) and name in document:
             document = document[name]

@@ -1,4 +1,4 @@
-"""What the recorded phases would show with corrected reports, in addition to the answers, which do not change.
+"""What the recorded phases would show with corrected reports. The answers themselves do not change.
 
 The policy is replayed over all decided phases twice: with the reports that were decided on, and with every corrected
 report in place of its original. Each phase keeps the counts of its reports; nothing is planned again. The difference
@@ -146,7 +146,7 @@ class Reading:
 
 
 def read_anew(trial: Trial, phases: Sequence[Totals] | None = None) -> Reading:
-    """Replay the decided phases with and without the trial's corrections; `phases` are by default the trial's."""
+    """Replay the decided phases with and without the trial's corrections; `phases` are by default `trial.past`."""
     decided = tuple(trial.past or () if phases is None else phases)
     corrected, agents = list(decided), trial.study.agents
     for report in (event.report for event in trial.corrections):

@@ -234,7 +234,7 @@ class ArmOpened(AskedAnew, tag="parley/event/arm-opened/1"):
 
 
 class ArmWithdrawn(AskedAnew, tag="parley/event/arm-withdrawn/1"):
-    """An arm is no longer a candidate for any agent; an arm that it had beaten may now be the best of the others."""
+    """An arm is no longer a candidate for any agent; an arm that lost against it can now become an answer."""
 
     template: ClassVar[str] = "{0.arm}, in phase {0.phase}: {0.reason}"
 
@@ -298,9 +298,9 @@ class Resumed(_Event, tag="parley/event/resumed/1"):
 
 
 class Disputed(_Event, tag="parley/event/disputed/1"):
-    """An agent has a receipt for a record that this log lacks (restored from an old backup, or rewritten).
+    """An agent has a receipt for a record that this log lacks, so the study is paused.
 
-    The study is paused.
+    The log was restored from an old backup, for example, or rewritten.
     """
 
     template: ClassVar[str] = "{0.agent} holds a receipt for record {0.sequence}, which this log does not contain"
@@ -528,7 +528,7 @@ class Record(Message, tag="parley/record/1"):
         return canonical(self.payload)
 
     def unread(self, payload_text: str) -> Self:
-        """Copy this record with a payload that is parsed only when needed. Readers check its text against the event."""
+        """Copy this record with a payload that is parsed only when needed. Readers compare text and event."""
         made = msgspec.structs.replace(self, payload=Unread(payload_text))
         vars(made)["payload_text"] = payload_text
         return made

@@ -70,7 +70,7 @@ def weights_without(
     weights = np.array(study.weights, dtype=np.float64)
     usual = _remaining(study, places)
     for column, agent in enumerate(study.agents):
-        # A given column that equals the computed one asks no other question, and costs no share of delta.
+        # A given column that equals the computed one asks the same question, and costs no share of delta.
         found = usual[column]
         if agent in given and not _same(asked := _given(study, agent, given[agent]), found):
             found = asked
@@ -163,7 +163,7 @@ def share_of_delta(
     lost = math.comb(count, len(places))
     if not given:
         return LOSSES * _one_of_many(len(places)) / lost if places else 1.0
-    # The inverse of the share for: which agents have given columns, how many columns differ, and who has which one.
+    # A factor of the share is 1 / `who`: how many distinct columns, which agents have a given one, and who has which.
     columns = {tuple(np.round(column, DECIMALS).tolist()) for column in given}
     who: int = count * math.comb(count, len(given)) * 2 ** len(columns) * len(columns) ** len(given)
     share: float = (1 - LOSSES) * _one_of_many(len(places) + 1) / (lost * who)
@@ -264,7 +264,7 @@ def ask_anew(
 
 
 def folded(policy: Policy, past: Sequence[Totals]) -> list[State]:
-    """The initial state and those after the recorded phases, as if the policy's question was asked from the start.
+    """The policy's initial state and its state after every recorded phase, as if its question had always been asked.
 
     Bets stay fair in such a replay: the bets of a phase are made from the state before it, so they cannot depend on
     its rewards, and its number of draws was fixed before the phase, by whatever rule.

@@ -82,7 +82,7 @@ def require_live_size(arms: int, agents: int, most_agents: int = MOST_AGENTS, mo
 
 
 class StudyMessage(_Settings, tag="parley/study/1"):
-    """Everything that defines a live study. A certificate names it by its digest, as `problem`."""
+    """Everything that defines a live study. The field `problem` of a certificate has its digest."""
 
     name: str
     arms: tuple[str, ...]
@@ -169,9 +169,9 @@ class StudyMessage(_Settings, tag="parley/study/1"):
         return make_policy(self.policy, self.problem, self.options)
 
     def asking(self, *, weights: Weights, delta: float, dormant: Collection[str]) -> StudyMessage:
-        """Make the study with another question, which is checked like the question of a new study.
+        """Copy the study with another question. The question is checked like that of a new study.
 
-        The reward model and the policy's options are not checked again, since a change of question leaves them alone.
+        The reward model and the policy's options are not checked again, since they are not part of the question.
         """
         problem = self.problem.with_(weights=_matrix(weights), delta=delta, dormant=tuple(dormant))
         problem.refuse(f"the policy {self.policy}", self._policy.supports)

@@ -1,7 +1,7 @@
 """Findings about further outcomes: estimates of each, and the status of every arm for each guardrail.
 
-The coordinator's findings, certificates and replays use these functions. The functions decide nothing: a guardrail's
-decisions are in the log (`Trial.verdicts`).
+The coordinator, certificates and replays all use these functions. The functions decide nothing: a guardrail's decisions
+are in the log (`Trial.verdicts`).
 """
 
 from collections.abc import Collection, Sequence
@@ -27,7 +27,7 @@ GUARDRAIL = Translatable(
 def trial_outcomes(
     trial: Trial, phases: Sequence[Sequence[Totals]] | None = None, agents: slice = slice(None)
 ) -> list[dict[str, Any]]:
-    """The findings about a trial's further outcomes in decided `phases`, by default all of the trial's."""
+    """The findings about a trial's further outcomes in decided `phases`, by default `trial.outcomes_past`."""
     phases = trial.outcomes_past if phases is None else phases
     guarded = list(zip(trial.guardrails, trial.guarded, strict=True))
     return outcome_findings(trial.study.problem, phases, guarded, trial.verdicts, agents)
@@ -107,7 +107,7 @@ def _status(state: GuardState, arm: int, agent: int) -> str:
 
 
 def _arms(problem: Problem, outcome: Outcome, state: GuardState, verdicts: Collection[Finding]) -> list[dict[str, Any]]:
-    """The status of every arm for all agents together. A control arm that others are compared with has none."""
+    """The status of every arm for all agents together. A control arm that others are compared with has no status."""
     said = {one.arm: one for one in sorted(verdicts, key=lambda one: one.verdict) if one.guardrail == outcome.name}
     rows = []
     for arm, cleared in zip(problem.arms, state.cleared.tolist(), strict=True):

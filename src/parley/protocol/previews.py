@@ -5,10 +5,10 @@ its preview showed it. A preview decides nothing.
 
 - `project` runs the policy ahead on rewards that equal their present estimates, without noise. A question that
   stays open there is unlikely to be answered in practice.
-- `freeze_preview` adds the smallest radius that an interval can still reach. A mixed mean of agent m is a sum over
-  agents n with weight w[n, m]; if n draws no more, its share of the variance stays w[n, m]^2 scale^2 / counts[k, n] for
-  ever, however much the others draw. The preview shows both ways to continue: keep the question, or re-weigh it without
-  the frozen agents.
+- `freeze_preview` adds the smallest radius that an interval can still reach. The mixed mean of arm k for agent m is a
+  sum over agents n with weights w[n, m]. If n draws no more, its part of the variance stays
+  w[n, m]^2 scale^2 / counts[k, n] for ever, however much the others draw. The preview shows both ways to continue: keep
+  the question, or re-weigh it without the frozen agents.
 - `reweigh_preview`, `thaw_preview`, `open_arm_preview`, `withdraw_arm_preview` and `early_close_preview` preview the
   other acts.
 """
@@ -441,7 +441,7 @@ def _floors(trial: Trial, frozen: list[str]) -> FloatArray:
 
 
 def _gaps(trial: Trial) -> FloatArray:
-    """`(arm, agent)`: estimated distance of every arm to its agent's top-N boundary among the candidates.
+    """`(arm, agent)`: estimated distance of every arm from the boundary of the agent's top N candidates.
 
     All values are NaN before the first decided phase.
     """

@@ -114,7 +114,7 @@ def _kept_apart(trial: Trial, event: ReportQuarantined | ReportRefused) -> Trial
 
 
 def _without(asides: frozenset[Aside], report: Report) -> frozenset[Aside]:
-    """Drop a report from the waiting reports, since it counts now. If none wait, no digest is computed."""
+    """Drop a report from the quarantined ones, since it counts now. If there are none, no digest is computed."""
     return asides - {Aside.of(report)} if asides else asides
 
 
@@ -217,7 +217,7 @@ def _check_plan(recorded: Plan, mine: Plan, study: StudyMessage) -> None:
             found=f"{recorded.array[arm, agent]} draws of {study.arms[arm]!r} by {study.agents[agent]!r}",
             allowed=f"0 or at least {least}, the study's minimum cell",
         )
-    # The policy may have asked only one draw of a cell raised to the minimum, and rounding may add or remove that draw.
+    # A cell raised to the minimum may stand for a single draw that the policy asked for; rounding can add or remove it.
     asked, expected = (np.maximum(array - (least - 1), 0) for array in (recorded.array, mine.array))
     if not _same_numbers(asked, expected):
         raise InvalidInput(f"plan of phase {mine.phase}", found="other counts", allowed="those the policy asks for")

@@ -351,7 +351,7 @@ def scale_warnings(study: StudyMessage, added: Scatter, noise: RewardModel | Non
 def _against_sharing(study: StudyMessage, noise: RewardModel, added: Scatter) -> list[str]:
     """Warnings about cells or agents whose rewards vary more or less than others with the same unknown scale."""
     shared = noise.shared_axes
-    # Bonferroni: every cell and every agent is tested, in two directions.
+    # Bonferroni: every cell and every agent is tested for too much and for too little variation.
     line = math.log(2 * (added.scatter.size + len(study.agents))) - math.log(LEVEL)
     found: list[str] = []
     # A group is compared with all others that share its scale. A scale of a single agent or cell has no others.

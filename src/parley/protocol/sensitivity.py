@@ -44,7 +44,7 @@ class Robustness(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sensitivity:
-    """The robustness of every agent's answer at each step of the weights.
+    """The robustness of every agent's answer at each step of a path of weights.
 
     For an agent without an answer, the arms with the best estimates are examined instead.
     """

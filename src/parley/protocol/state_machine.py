@@ -1,8 +1,8 @@
-"""All rules of legality in one file: the stages of a study, what can happen at each, and who decides.
+"""All rules of legality in one file: the stages of a study, and what can happen at each.
 
 A study is at one `Stage`. `TRANSITIONS` says which events are possible at which stage and where they may lead. No stage
 changes in any other way, and the picture in docs/audit.md is made from that table (`picture()`). The table alone cannot
-tell whether *this* report of *this* agent may come: `admit` decides that, by rules that are functions in this file.
+tell whether *this* report of *this* agent is legal: `admit` decides that, by rules that are functions in this file.
 
 `admit` is pure and needs little: a `Situation` holds the part of a study on which the decision depends. It can be
 computed from a replayed trial, and also from three rows of a database. So the coordinator, before it writes an event,
@@ -129,7 +129,7 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     # Findings of guardrails in the reports of a phase, before the phase is decided.
     **{(stage, "arm-stopped"): frozenset({stage, F}) for stage in (R, C)},
     **{(stage, "guardrail-noted"): frozenset({stage}) for stage in (R, C)},
-    # Kept for the record at any stage; changes nothing.
+    # Only kept for the record: these events change nothing.
     **{(stage, "report-quarantined"): frozenset({stage}) for stage in Stage},
     **{(stage, "report-corrected"): frozenset({stage}) for stage in Stage},
     **{(stage, "report-refused"): frozenset({stage}) for stage in Stage},
@@ -534,8 +534,8 @@ def still_asked(
 ) -> tuple[int, ...]:
     """The draws that a report without a reason must have: the planned draws, but fewer or none of a withdrawn arm.
 
-    A withdrawn arm may have the draws made before it was withdrawn. In a correction, any arm may keep its count in the
-    corrected report (`taken`), since arms may have been opened again.
+    A withdrawn arm may have the draws made before it was withdrawn. In a correction, any arm may keep the
+    count that the decision used (`taken`), since a withdrawn arm may have been opened again.
     """
     if report.reason or not (problem.dormant or taken) or len(report.counts) != len(draws):
         return draws

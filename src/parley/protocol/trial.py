@@ -415,7 +415,7 @@ class Trial:
         return closed if step.plan is None else closed.opened(step.plan)
 
     def opened(self, plan: Plan) -> Trial:
-        """Return the trial with the phase of a new plan opened."""
+        """Return a copy of the trial in which the phase of a new plan is open."""
         model, latest = self.study.problem.noise, self.latest
         against = None if latest is None else model.past(self.state.totals, latest, plan.phase - 1)
         return replace(self, plan=plan, reports={}, closed_early=False, held={}, refused=frozenset(), against=against)

@@ -61,7 +61,7 @@ def chained(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def check_receipts(heads: Mapping[int, str], given: Mapping[int, Receipt], receipts: Iterable[Proof]) -> None:
-    """Raise `BrokenChain` if a proof names a record that the log does not have, or a receipt is for another report.
+    """Raise `BrokenChain` if the log lacks the record that a proof names, or differs from the report on a receipt.
 
     `given` has the receipts that follow from the reports in the log, by the numbers of their records. A stamp or a bare
     (sequence, head) only proves that the chain had this record; a receipt also proves which report the agent sent.
@@ -230,7 +230,7 @@ class _Seen:
         self.sent: set[str] = set()  # digests of quarantined reports, which are stored as they were sent
 
     def amended_after(self, receipts: Iterable[Proof]) -> Iterator[Amendment]:
-        """The amendments to any report of the agents that hold these receipts."""
+        """All amendments to reports of agents that hold one of these receipts."""
         mine = {receipt.agent for receipt in receipts if isinstance(receipt, Receipt)}
         yield from (found for found in self.amendments if found.agent in mine)
 

@@ -60,7 +60,7 @@ class Access:
     _welcome: set[str] = field(default_factory=set)
 
     def check(self, request: Request) -> None:
-        """Raise `Refused` if a request uses another host name or comes from another web site."""
+        """Raise `Refused` if a request names a host that is not this service, or was sent by another web site."""
         # Against DNS rebinding: a host name of another web site may be made to point to this machine.
         named = request.headers.get("host", "")
         known = request.url.netloc == named and request.url.hostname in (*LOOPBACK, self.host)

@@ -1,7 +1,7 @@
 """The site's service: an API for the site's own programs, and a page for people. `parley.agent.site` does the work.
 
-`operations` is the table of the API's operations, to which edges add more. Routes, access checks and the OpenAPI
-document (`/v1/openapi.json`) are made from it.
+`operations` is the table of the API's own operations, and edges (`parley.hooks`) add more rows. Routes, access checks
+and the OpenAPI document (`/v1/openapi.json`) are made from the whole table.
 """
 
 import sys

@@ -152,7 +152,7 @@ class Taken:
 
 
 def columns_in(rules: RulesSeen) -> dict[str, str]:
-    """Lower-case name that a column may have -> the column that it means."""
+    """Accepted name of a column, in lower case -> the column that it stands for."""
     named = {one.name.lower(): one.name.lower() for one in rules.outcomes}
     return words_of_tables(*COLUMNS) | named
 
