@@ -236,7 +236,7 @@ def _accept(before: State, after: State, leaders: BoolArray, settled: BoolArray,
 class Uniform(Wcpe):
     """W-CPE without its oracle: all agents draw an arm equally often. Comparing the two shows what the oracle saves.
 
-    Options as for `wcpe`; `accuracy` is not used, since equal counts have a closed form.
+    It takes the options of `wcpe`, but ignores `accuracy`, since equal counts have a closed form.
     """
 
     name: ClassVar[str] = "uniform"

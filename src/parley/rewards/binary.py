@@ -122,7 +122,7 @@ class Binary(KnownVariance):
         return [min(lift * min(self.rate, 1 - self.rate), largest_gap) for lift in LIFTS]
 
     def usual_spread(self, largest_gap: float) -> float:
-        """The stated rate, so that means lie between half and one and a half times the rate; else `largest_gap`."""
+        """The stated rate, so that means lie between 0.5 and 1.5 times the rate; `largest_gap` if no rate is stated."""
         return largest_gap if self.rate is None else min(largest_gap, self.rate, 1 - self.rate)
 
     def scenario(self, gap: float) -> tuple[str, float]:

@@ -277,7 +277,7 @@ def normal_score(t: FloatArray, degrees: FloatArray) -> FloatArray:
 def log_floored_bet(
     z: FloatArray, stakes: FloatArray, log_shares: FloatArray, log_cap: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The boosted log payoffs of scores, which are fair once capped at `log_cap`, and the logs of the multipliers.
+    """Boosted log payoffs for given scores, and the logs of the multipliers; payoffs are fair once capped at `log_cap`.
 
     All scores of 0 or below get the average payoff of such scores. The multiplier b of the plain bet keeps
     E min(b f, cap) at most 1. Averaging does not change that as long as b f is below the cap for z <= 0, so b is

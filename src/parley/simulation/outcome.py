@@ -144,7 +144,7 @@ class Outcome(Tabular):
 
     @property
     def status_shares(self) -> dict[str, float]:
-        """The share of replications with each outcome status: decided, accepted, exhausted and blocked."""
+        """The share of replications with each of the statuses decided, accepted, exhausted and blocked."""
         words = (OutcomeStatus.DECIDED, OutcomeStatus.ACCEPTED, OutcomeStatus.EXHAUSTED, OutcomeStatus.BLOCKED)
         return {word.value: float((self.statuses == word.value).mean()) for word in words}
 
@@ -185,7 +185,7 @@ class MeanDraws(Tabular):
 
 
 class Tally:
-    """Collects an outcome: fills its arrays while replications run and end."""
+    """Builds an `Outcome`: fills its arrays while replications run and end."""
 
     def __init__(self, policy: Policy, instance: Instance, count: int, seed: int, max_samples: int | None) -> None:
         problem, horizon = instance.problem, policy.problem.horizon
