@@ -157,7 +157,7 @@ class Problem(Tabular, StudySettings):
         return adjusted_model(outcomes, rule.moves, squares=self.rho is None, first_left=left)
 
     def _check_roles(self) -> None:
-        """Check which agents only ask or only draw, and the steps of weights in doubt.
+        """Check the agents that only ask or only draw, and the steps of weights in doubt.
 
         An agent that asks nothing gets a copy of the first question: a copy costs no draws and no share of delta, so no
         other code has to know who asks.
@@ -285,7 +285,7 @@ class Problem(Tabular, StudySettings):
 
     @property
     def alone(self) -> FloatArray:
-        """The weights as if every site counted only its own rewards. The weights of further questions do not change."""
+        """The weights if every site counted only its own rewards. The weights of further questions do not change."""
         return np.where(self.draws, np.eye(self.agent_count), self.weights)
 
     @property

@@ -223,7 +223,7 @@ class Guardrail:
         )
 
     def fold(self, phases: Iterable[Totals]) -> GuardState:
-        """The state after these phases of one study, from the first on."""
+        """The state after all `phases` of one study so far, given in order."""
         state = self.start()
         for fresh in phases:
             state = self.update(state, fresh)

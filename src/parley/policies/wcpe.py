@@ -209,7 +209,7 @@ class Wcpe(Elimination):
         return np.ndim(self.problem.noise.variance) == 2
 
     def _solve(self, proxies: FloatArray) -> FloatArray:
-        """`(arms, agent)`: the allocation that, times beta, makes an arm's intervals as narrow as its proxy gaps."""
+        """`(arms, agent)`: the allocation that, multiplied by beta, makes intervals as narrow as the proxy gaps."""
         return oracle(self.problem, np.sqrt(2) * proxies, accuracy=self.accuracy)
 
 

@@ -187,7 +187,7 @@ class Binary(KnownVariance):
         return rates * (1 - rates)
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """`(bet,)`: the log of the projected likelihood ratio, or of a sub-Gaussian payoff that should grow faster."""
+        """`(bet,)`: the log of the projected likelihood ratio, or of a sub-Gaussian payoff if it should grow faster."""
         rates, gaps = self.rates(bets.past), staked_gaps(bets)
 
         def of_all() -> FloatArray:

@@ -123,7 +123,7 @@ class UnknownScale(RewardModel):
         return best
 
     def cell_variances(self, past: Totals) -> FloatArray:
-        """Each group's variance, shrunk towards the next wider group's; the squared guess if nothing was drawn.
+        """The variance of each group, shrunk towards that of the next wider group; the squared guess without any draws.
 
         The groups are all cells, then the cells of one agent, then single cells; the last groups used are the cells
         that share a scale.

@@ -193,7 +193,7 @@ def _asked_anew(group: _Group, first: Policy) -> _Group:
 
 
 def _stops(group: _Group, guards: Sequence[Guardrail]) -> BoolArray:
-    """`(study, arm)`: the arms to stop now; alarms are ignored if fewer arms than an answer names would remain."""
+    """`(study, arm)`: the arms to stop now. An alarm is ignored if too few arms for an answer would remain."""
     problem = group.policy.problem
     still = ~np.isin(problem.arms, problem.dormant)
     alarmed = np.zeros((len(group.members), problem.arm_count), dtype=np.bool_)

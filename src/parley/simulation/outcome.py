@@ -150,7 +150,7 @@ class Outcome(Tabular):
 
     @property
     def study_costs(self) -> StudyCosts:
-        """Samples per replication; money, days and regret too if the problem has prices, rates or a horizon."""
+        """Samples per replication; also money with stated prices, days with stated rates, and regret with a horizon."""
         played = None if self.regret is None else self.regret.totals
         return StudyCosts(samples=self.costs, money=self.money if self.priced else None, days=self.days, regret=played)
 

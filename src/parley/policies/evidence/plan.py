@@ -337,7 +337,7 @@ def with_closing(
 def size_of_look(
     spent: FloatArray, wanted: FloatArray, looks: IntArray, temper: Temper, closes: FloatArray | None, firm: bool
 ) -> FloatArray:
-    """`(batch,)`: the cost of the next phase, if a phase that costs `wanted` should end the study.
+    """`(batch,)`: the cost of the next phase, if a phase that costs `wanted` is expected to end the study.
 
     `closes (batch,)` is the rough cost of closing the study, or None if no closing look is planned. The remaining
     `looks (batch,)` are spread up to that cost. `firm` means that the last round is stated.
@@ -387,7 +387,7 @@ def enlarged(draws: FloatArray, variances: FloatArray | float, noise: float) -> 
 
 
 def worth_the_noise(problem: Problem, draws: FloatArray, past: Totals) -> FloatArray:
-    """`(batch,)`: the least factor on a phase that keeps its mean cell's privacy noise within sampling variance."""
+    """`(batch,)`: the least factor on a phase that keeps privacy noise within sampling variance in a mean cell."""
     drawn = draws > 0
     hidden = np.where(drawn, problem.noise_variance / problem.noise.cell_variances(past), 0.0)
     return np.asarray(hidden.sum(axis=(-2, -1)) / np.maximum(draws.sum(axis=(-2, -1)), 1e-9))
