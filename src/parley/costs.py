@@ -148,7 +148,7 @@ def _rounded(values: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StudyCosts:
-    """Costs of several simulated studies, one entry per study; None for a cost that the problem does not state.
+    """Costs of several simulated studies, one entry per study; None for a kind of cost that the problem does not have.
 
     >>> StudyCosts(samples=np.array([10, 30]), days=np.array([1.0, 2.0])).summary()["days"]
     {'mean': 1.5, 'p10': 1.1, 'p50': 1.5, 'p90': 1.9}
@@ -167,7 +167,7 @@ class StudyCosts:
 
     @property
     def parts(self) -> dict[str, IntArray | FloatArray]:
-        """The costs that the problem states, by name: samples always, then money, days and regret."""
+        """The costs that the problem has, by name: samples always, then any of money, days and regret."""
         named = {"samples": self.samples, "money": self.money, "days": self.days, "regret": self.regret}
         return {name: values for name, values in named.items() if values is not None}
 

@@ -220,7 +220,7 @@ def _over_arms(values: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Slopes:
-    """`(..., agent)`: each site's statistics for the slope of y on x: scatters within cells, summed over phases."""
+    """`(..., agent)`: scatters within cells, summed over phases; from them each site estimates the slope of y on x."""
 
     degrees: FloatArray  # degrees of freedom of the scatters
     xx: FloatArray  # pooled scatters, as in `Pairs`

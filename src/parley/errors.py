@@ -91,7 +91,7 @@ class ImpossibleReport(InvalidInput):
 
 
 class IllegalMove(ParleyError):
-    """An event that the study's stage does not allow. `reason` is a code, and `words` is the message to show."""
+    """An event that the study's stage does not allow. `reason` is a code, and `words` is the text for users."""
 
     def __init__(self, message: str, *, reason: str = "illegal-move", words: str = "") -> None:
         super().__init__(message)
@@ -133,7 +133,7 @@ class StorageUnavailable(ParleyError):
 
 
 class Interrupted(ParleyError):
-    """A draw was started and its result is unknown. Drawing again would give other rewards, or pay for them twice."""
+    """A draw was started and its result is unknown. Drawing again would give different rewards, or cost twice."""
 
 
 class CoordinatorError(ParleyError):

@@ -8,7 +8,7 @@ are the folders of `parley/edges`, each with an instance called `edge`. Other pa
     bells = "your_package:edge"
 
 The module of an edge is imported whenever `parley` starts, so it must import little: a command names its code as a
-string, and a hook imports what it returns only when it is called.
+string, and a hook imports what it needs only when it is called.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Edge:
         return ()
 
     def engines(self) -> Mapping[str, Callable[[Engine, ExitStack], Crew]]:
-        """Sweep engines by name. Each is a function that opens a `Crew` and registers its clean-up on the stack.
+        """Sweep engines by name. Each is a function that opens a `Crew` and registers its clean-up on the `ExitStack`.
 
         Results must not depend on the engine, so each cell of a sweep carries everything that it needs.
         """
@@ -147,7 +147,7 @@ class Edge:
 
 @cache
 def edges() -> tuple[Edge, ...]:
-    """All edges: Parley's own, then those of installed packages, each sorted by name. Loaded once per process.
+    """All edges: Parley's own, then those of installed packages; both groups sorted by name. Loaded once per process.
 
     >>> all(isinstance(one, Edge) for one in edges())
     True

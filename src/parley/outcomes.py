@@ -236,7 +236,7 @@ def outcome_of(document: Mapping[str, Any]) -> Outcome:
 
 
 def study_outcomes(entries: Sequence[Any]) -> tuple[Outcome, ...]:
-    """The outcomes in a study file's [[outcomes]], by default with the reward model that assumes least."""
+    """The outcomes in a study file's [[outcomes]], by default with the reward model that assumes the least."""
     for entry in entries:
         if not isinstance(entry, dict):
             raise InvalidInput("outcomes", found=f"{entry!r:.60}", allowed="sections [[outcomes]]")

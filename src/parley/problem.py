@@ -53,7 +53,7 @@ class Problem(Tabular, StudySettings):
     >>> problem
     <Problem: 3 arms, 2 agents, delta = 0.1, top 1, gaussian rewards>
 
-    As a data frame, a problem is the table of its weights, with a row for every agent and every mix.
+    As a data frame, a problem is the table of its weights, with one row for each pair of an agent and a mix.
     """
 
     arms: tuple[str, ...]  # may be given as a number of arms, or any sequence of names
@@ -157,7 +157,7 @@ class Problem(Tabular, StudySettings):
         return adjusted_model(outcomes, rule.moves, squares=self.rho is None, first_left=left)
 
     def _check_roles(self) -> None:
-        """Check which agents only ask or only draw, and the steps of weights in doubt.
+        """Check the agents that only ask or only draw, and the steps of weights in doubt.
 
         An agent that asks nothing gets a copy of the first question: a copy costs no draws and no share of delta, so no
         other code has to know who asks.
@@ -217,7 +217,7 @@ class Problem(Tabular, StudySettings):
         return {"agent": table["arm"], "mix_of": table["agent"], "weight": table["weight"]}
 
     def require_question(self) -> None:
-        """Raise unless the study begins with more open arms than an answer names; otherwise nothing is left to find.
+        """Raise if the study begins with no more open arms than an answer names: nothing would be left to find.
 
         >>> Problem(arms=["a", "b"], weights=[[1.0]], dormant=["b"]).require_question()
         Traceback (most recent call last):
@@ -285,7 +285,7 @@ class Problem(Tabular, StudySettings):
 
     @property
     def alone(self) -> FloatArray:
-        """The weights as if every site counted only its own rewards. The weights of further questions do not change."""
+        """The weights if every site counted only its own rewards. The weights of further questions do not change."""
         return np.where(self.draws, np.eye(self.agent_count), self.weights)
 
     @property
@@ -295,7 +295,7 @@ class Problem(Tabular, StudySettings):
 
     @property
     def rho_each(self) -> float | None:
-        """The share of `rho` for each outcome of a person: each is released separately, and releases add up."""
+        """The share of `rho` for each outcome of a person: outcomes are released separately, and losses add up."""
         return None if self.rho is None else self.rho / (1 + len(self.outcomes))
 
     @property
@@ -311,6 +311,8 @@ class Problem(Tabular, StudySettings):
     @once
     def questions(self) -> BoolArray:
         """`(agent,)`: True for one agent per distinct question: the first agent that asks with that column of weights.
+
+        A finer step (`finer`) always counts as a question of its own.
 
         >>> Problem(arms=2, weights=[[0.5, 0.5, 0.2], [0.5, 0.5, 0.8], [0, 0, 0]]).questions.tolist()
         [True, False, True]
@@ -414,7 +416,7 @@ class Problem(Tabular, StudySettings):
 
 
 def share_without(arms: int, withdrawn: int) -> float:
-    """The share of delta after some arms were withdrawn; the shares of all sets of withdrawn arms sum to at most 1/2.
+    """The share of delta after some arms were withdrawn; the shares of all nonempty sets of arms sum to at most 1/2.
 
     The other half is for the same sets of arms with other weights (`parley.protocol.lost_sites`).
 

@@ -3,9 +3,9 @@
 A question becomes an agent that only asks: its row of the weights is zero, so nobody draws there. Sites and questions
 form one square matrix and two lists of names (`Problem.asks_only`, `Problem.draws_only`); only the study file has other
 forms of weights. Weights in doubt are a list of matrices, the *steps*: each site that asks has its own question at the
-middle step, and one more question at every other step. Finer steps, which halve the distance between two stated steps,
-are questions too, so that each has its share of delta before the study begins. `parley.weight_map` interprets the
-answers.
+middle step, and one more question at each of the remaining steps. Finer steps, which halve the distance between two
+stated steps, are questions too, so that each has its share of delta before the study begins. `parley.weight_map`
+interprets the answers.
 """
 
 from __future__ import annotations

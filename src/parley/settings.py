@@ -243,7 +243,7 @@ def agent_names(key: str, value: Any, arms: Names, agents: Names) -> Names:
 
 
 def text_list(key: str, value: Any, _arms: Names, _agents: Names) -> Names:
-    """Check a list of distinct texts."""
+    """Check that a value is a list of distinct strings."""
     if not isinstance(value, list | tuple) or len(set(map(str, value))) < len(value):
         raise InvalidInput(key, found=f"{value!r:.60}", allowed="a list of names, each once")
     if not all(isinstance(name, str) and name.isprintable() for name in value):
@@ -265,7 +265,7 @@ def label_per_agent(key: str, value: Any, _arms: Names, agents: Names) -> Names:
 
 
 def above_zero(key: str, value: Any, _arms: Names, _agents: Names) -> float:
-    """Check a number above 0."""
+    """Check that a value is a number above 0."""
     return positive(key, value)
 
 
@@ -308,7 +308,7 @@ def text(most: int) -> Check:
 
 
 def questions(most: int, longest: int) -> Check:
-    """A check of a list of at most `most` distinct questions, each one line of at most `longest` characters."""
+    """A check that a value lists at most `most` distinct questions, each one line of at most `longest` characters."""
 
     def check(key: str, value: Any, arms: Names, agents: Names) -> Names:
         asked = text_list(key, value, arms, agents)
@@ -321,7 +321,7 @@ def questions(most: int, longest: int) -> Check:
 
 
 def key_mask(most: int) -> Check:
-    """A check of a mask for people's keys: empty, or text with at least one `#` (a digit) or `@` (a letter)."""
+    """A check that a value is a mask for people's keys: empty, or with at least one `#` (a digit) or `@` (a letter)."""
 
     def check(key: str, value: Any, arms: Names, agents: Names) -> str:
         mask: str = text(most)(key, value, arms, agents)
@@ -384,12 +384,12 @@ def column_name(key: str, value: Any, arms: Names, agents: Names) -> str:
 
 
 def any_number(key: str, value: Any, _arms: Names, _agents: Names) -> float:
-    """Check a finite number."""
+    """Check that a value is a finite number."""
     return checks.within(key, value, -LARGEST_SCALE, LARGEST_SCALE, "a finite number")
 
 
 def two_numbers(key: str, value: Any, arms: Names, agents: Names) -> list[float]:
-    """Check a range, [low, high] with low < high."""
+    """Check that a value is a range, [low, high] with low < high."""
     allowed = "[low, high]: two numbers with low < high"
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise InvalidInput(key, found=f"{value!r:.60}", allowed=allowed)
@@ -411,14 +411,14 @@ def any_per_agent(key: str, value: Any, arms: Names, agents: Names) -> FloatArra
 
 
 def per_cell(key: str, value: Any, arms: Names, agents: Names) -> FloatArray:
-    """Check numbers of at least 0, given as one number, one per agent, or a row per arm; returns `(arm, agent)`."""
+    """Check nonnegative numbers, given as one number, one per agent, or a row per arm; returns `(arm, agent)`."""
     shape = (len(arms), len(agents))
     words = f"a number, {shape[1]} numbers (one per agent), or {shape[0]} rows (arms) of {shape[1]} numbers (agents)"
     return _broadcast(key, value, shape, words)
 
 
 def per_agent(key: str, value: Any, _arms: Names, agents: Names) -> FloatArray:
-    """Check numbers of at least 0, given as one number or one per agent; returns `(agent,)`."""
+    """Check nonnegative numbers, given as one number or one per agent; returns `(agent,)`."""
     return _broadcast(key, value, (len(agents),), f"a number or {len(agents)} numbers (one per agent)")
 
 

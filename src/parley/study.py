@@ -340,7 +340,7 @@ def _toml_key(key: str) -> str:
 
 
 def _toml_value(value: Any) -> str:
-    """A value as TOML: on one line, but with one line per row of a matrix."""
+    """A value as TOML: on one line, except that each row of a matrix has a line of its own."""
     match value:
         case str():
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -494,7 +494,7 @@ def _covariate(section: Mapping[str, Any], problem: Problem) -> CovariateTruth:
 def _resampled(section: Mapping[str, Any], problem: Problem, folder: Path) -> Instance:
     """The instance made from a table of past draws.
 
-    It has the means of these draws, shifted by the effects, and their scatter.
+    Its means are those of the past draws, shifted by the effects; its rewards scatter as the past draws do.
     """
     if "scale" in section:
         raise InvalidInput(

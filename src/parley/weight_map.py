@@ -3,8 +3,8 @@
 Between two neighbouring steps every weight is linear, and so is every difference of mixed means. So an answer that is
 right at both steps is right between them, within the same tolerance. If two neighbouring steps have different answers,
 nothing follows for the weights between them: a third arm may be best midway. The map says only that the answer changes
-there. Finer steps, if the study has them, are decided only there; elsewhere the answer at a finer step follows from its
-neighbours (`halfway`).
+in this interval. Finer steps, if the study has them, are decided only in such intervals; elsewhere the answer at a
+finer step follows from its neighbours (`halfway`).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def stated_alone(problem: Problem) -> Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """A range of neighbouring steps with the same answer, which holds for all weights from `first` to `last`."""
+    """Neighbouring steps with the same answer, which holds for all weights from step `first` to step `last`."""
 
     first: int
     last: int

@@ -170,7 +170,7 @@ class WeightPath:
     def through(cls, weights: FloatArray, draws: BoolArray | None = None) -> WeightPath:
         """The path along alpha if weights are personalized, else from -1 (all equal) via 0 (as stated) to 1 (own only).
 
-        `draws (agent,)` says which agents have rewards of their own: by default, all.
+        `draws (agent,)` says which agents have rewards of their own; by default, all do.
         """
         sites = np.ones(len(weights), dtype=np.bool_) if draws is None else draws
         alphas, stated = alphas_of(weights[np.ix_(sites, sites)]), np.zeros(len(weights))

@@ -2,8 +2,8 @@
 
 For Gaussian rewards no delta-correct algorithm can expect to draw fewer than `bai * log(1 / (2.4 delta))` samples
 (Theorem 1; Theorem 4 for the top N), and no uniformly efficient policy has a regret below `regret * log(T)` by the
-horizon T (Theorem 3).
-The relaxed values need no knowledge of the best arms. docs/experiments.md lists the errata of the paper.
+horizon T (Theorem 3). The relaxed bounds can be computed without knowing which arms are best. docs/experiments.md lists
+the errata of the paper.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Bound(Tabular):
 
     @classmethod
     def of(cls, solution: Solution, problem: Problem) -> Bound:
-        """The bound that is the sum of all programs of a solution."""
+        """The bound whose value is the sum of the values of all programs of a solution."""
         value, lower = float(solution.value.sum()), float(solution.lower.sum())
         gap = (value - lower) / value if value > 0 else 0.0
         allocation = solution.allocation.reshape(problem.shape)
@@ -114,7 +114,7 @@ class Bounds(Tabular):
         return Picture(shape="bars", values="value", rows="bound")
 
     def columns(self) -> Columns:
-        """The table of bounds: an allocation attains `value`, the multipliers prove the lower bound `proven`."""
+        """The table of bounds: an allocation attains `value`, and the multipliers prove the lower bound `proven`."""
         known = self._known
         numbers = {key: np.array([getattr(one, key) for one in known.values()]) for key in ("value", "gap", "proven")}
         return {"bound": list(known), **numbers}
@@ -147,7 +147,7 @@ def identification(instance: Instance, costs: FloatArray | None = None) -> Contr
 
 
 def _common(variances: FloatArray | float) -> tuple[float, FloatArray | None]:
-    """The common variance of all cells and None, or 1 and each cell's own variance if they differ."""
+    """`(variance, None)` if all cells have the same variance, else `(1, variances)` with the variance of each cell."""
     return (variances, None) if isinstance(variances, float) else (1.0, variances)
 
 
@@ -303,7 +303,7 @@ def best_arm_only(instance: Instance, *, strict: bool = True) -> Instance:
 
 
 def arm_by_arm(instance: Instance, costs: FloatArray | None, accuracy: float) -> Bound:
-    """The bound that is the sum of one program per arm, at the instance's gaps; every cost is 1 unless given."""
+    """The bound whose value is the sum over one program per arm, at the instance's gaps; costs are 1 unless given."""
     problem = instance.problem
     common, own = _common(instance.variances)
     rows = np.square(instance.gaps) / (2 * common)

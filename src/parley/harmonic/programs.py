@@ -163,7 +163,10 @@ class ContrastPrograms(Programs):
         costs: FloatArray | None = None,
         variances: FloatArray | None = None,
     ) -> ContrastPrograms:
-        """Programs; `opponents` and `bounds` are `(programs, opponent, arm, agent)`, costs `(programs, arm, agent)`."""
+        """Build programs; `costs` and `variances` are `(programs, arm, agent)`.
+
+        `opponents` and `bounds` are `(programs, opponent, arm, agent)`.
+        """
         shape = (len(bounds), *bounds.shape[2:])
         return cls._made(squared_weights, bounds, shape, costs, variances, opponents=opponents)
 

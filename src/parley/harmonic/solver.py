@@ -327,7 +327,7 @@ def _costs(part: Programs, touched: BoolArray) -> FloatArray:
 
 
 def _warm(start: Solution | None, part: Programs, live: IntArray, wanted: FloatArray) -> FloatArray:
-    """Initial multipliers for b = 1: all equal, or from the solution of a similar batch."""
+    """Initial multipliers, for rows scaled to b = 1: all equal, or from the solution of a similar batch."""
     if start is None:
         return wanted
     warm = np.divide(start.dual[live], part.inverse, out=np.zeros_like(wanted), where=part.inverse > 0)
@@ -335,7 +335,7 @@ def _warm(start: Solution | None, part: Programs, live: IntArray, wanted: FloatA
 
 
 def _polished(part: Programs, best: _Best, live: IntArray, touched: BoolArray, wanted: FloatArray) -> FloatArray:
-    """Multipliers for b = 1 from Newton's method at the best point so far, one program at a time."""
+    """Multipliers, for rows scaled to b = 1, from Newton's method at the best point so far; one program at a time."""
     lam = np.zeros_like(wanted)
     for i, program in enumerate(live):
         one = part.take(np.array([i]))

@@ -53,7 +53,7 @@ class State:
     sums: FloatArray  # (..., arm, agent): sums of the rewards of these draws
     squares: FloatArray | None = None  # (..., arm, agent): sums of squared rewards, if the reward model needs them
     active: BoolArray  # (..., arm, agent): the arm is still a candidate for the agent
-    dropped_in: IntArray  # (..., arm, agent): the phase (from 1) that ruled out or set aside the arm; 0 if active
+    dropped_in: IntArray  # (..., arm, agent): number of the phase that ruled out or set aside the arm; 0 if active
     finished: BoolArray  # (...): the policy wants no more draws
     accepted: BoolArray | None = None  # (..., agent): the agent answered within the tolerance; None without a tolerance
 
@@ -105,7 +105,7 @@ class State:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Explanation:
-    """The evidence for and against every arm, for display only: no decision depends on it."""
+    """The evidence against every arm, for display only: no decision depends on it."""
 
     mixed_means: FloatArray  # (..., arm, agent)
     score: FloatArray  # (..., arm, agent): the evidence against the arm, which is ruled out at `line`
@@ -288,7 +288,7 @@ class Policy(ABC):
         return np.asarray(most)
 
     def blocked(self, state: State) -> BoolArray:
-        """`(..., agent)`: whether the agent has no answer and cannot get one, since its mix weighs an idle agent."""
+        """`(..., agent)`: whether the agent has no answer and cannot get one, since its mix includes an idle agent."""
         undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
         if not self.idle or self.problem.horizon is not None:
             return np.zeros_like(undecided)

@@ -12,9 +12,9 @@ supermartingale too. The alarm is raised when this mean reaches arms / delta. A 
 when its own wealth reaches pairs / delta.
 
 If an arm harms nobody, only an alarm can be false, with probability at most delta / arms. If an arm harms the agents in
-S, no alarm is false; clearing an agent in S may be false, and so may naming an agent outside S, with probability at
-most delta / pairs each. So the probability that a guardrail says anything false in the whole study is at most its delta
-(docs/outcomes.md).
+S, no alarm is false; clearing the arm for an agent in S may be false, and so may naming an agent outside S, with
+probability at most delta / pairs each. So the probability that a guardrail says anything false in the whole study is at
+most its delta (docs/outcomes.md).
 
 Stakes depend on the past and on the counts of the phase. The first draws of an arm are bet on too: without an estimate,
 the bet is on the smallest harm that they can prove. Simulator, coordinator and replay all call `update`. Arrays are
@@ -223,7 +223,7 @@ class Guardrail:
         )
 
     def fold(self, phases: Iterable[Totals]) -> GuardState:
-        """The state after these phases of one study, from the first on."""
+        """The state after all `phases` of one study so far, given in order."""
         state = self.start()
         for fresh in phases:
             state = self.update(state, fresh)
@@ -330,7 +330,7 @@ class Guardrail:
 class _Pairs:
     """Arms that are tested together, and the arm on the other side of their bets."""
 
-    arms: BoolArray  # (arm,): whether the arm is tested here
+    arms: BoolArray  # (arm,): whether the arm is in this group
     other: int  # index of the arm on the other side
     fresh: Totals  # the totals to bet on
     control: bool  # whether the other side is the control; otherwise its draws are left out

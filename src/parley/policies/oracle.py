@@ -37,7 +37,7 @@ SIZES = {
 
 
 def require_truth(problem: Problem, instance: Instance) -> None:
-    """Raise unless an oracle can use this instance as the truth: with the problem's shape and no top-N tie."""
+    """Raise unless an oracle can use this instance as the truth: it must have the problem's shape and no top-N tie."""
     if instance.problem.shape != problem.shape:
         raise InvalidInput("instance", found=instance.problem.shape, allowed=str(problem.shape))
     instance.require_distinct()

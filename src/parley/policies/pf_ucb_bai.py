@@ -18,7 +18,7 @@ from parley.system.once import once
 
 
 def personalization(problem: Problem, policy: str) -> float:
-    """The alpha of M agents' weights `alpha * identity + (1 - alpha) / M`; raises for others, naming the policy.
+    """The alpha of M agents' weights `alpha * identity + (1 - alpha) / M`; other weights raise an error.
 
     >>> personalization(Problem(arms=2, weights=[[0.75, 0.25], [0.25, 0.75]]), "pf-ucb")
     0.5

@@ -1,9 +1,10 @@
 """PF-UCB and its enhanced form (Shi, Shen, Yang, AISTATS 2021): the published baseline for personalized weights.
 
-With a horizon T and M agents, phase p has the effort f(p) = 2^p log T. Every agent draws each arm that is still a
-candidate of any agent (1 - alpha) f(p) times, and each of its own candidates M alpha f(p) times more. Agents that
-finish exploring earlier play their leader. An arm is ruled out when its estimate is two radii below the best. Draws
-made while playing count as data here: the radius needs at least the draws of the effort, and stays valid with more.
+With a horizon T and M agents, phase p has the effort f(p) = 2^p log T. Every agent draws an arm (1 - alpha) f(p) times
+if the arm is still a candidate of any agent, and M alpha f(p) times more if the arm is still its own candidate. Agents
+that finish exploring earlier play their leader. An arm is ruled out when its estimate is two radii below the best;
+`RADII` has the radii, with F(p) = f(1) + ... + f(p). Draws made while playing count as data here: the radius needs at
+least the draws of the effort, and stays valid with more.
 """
 
 import math
@@ -150,7 +151,7 @@ class ExploreThenCommit(Playing, EvidenceRacing):
 
 @dataclass(frozen=True, kw_only=True)
 class OracleRegret(Playing):
-    """The policy that knows the true gaps: it explores as the bound on regret asks, and otherwise plays the best arms.
+    """The policy that knows the true gaps: it explores as the bound on regret requires, else plays the best arms.
 
     `accuracy`: how close the allocation of the draws must provably be to the cheapest one.
     """

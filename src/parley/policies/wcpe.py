@@ -209,7 +209,7 @@ class Wcpe(Elimination):
         return np.ndim(self.problem.noise.variance) == 2
 
     def allocation_for(self, proxies: FloatArray) -> FloatArray:
-        """`(arms, agent)`: the allocation that, times beta, makes an arm's intervals as narrow as its proxy gaps."""
+        """`(arms, agent)`: the allocation that, multiplied by beta, makes intervals as narrow as the proxy gaps."""
         return oracle(self.problem, np.sqrt(2) * proxies, accuracy=self.accuracy)
 
 
@@ -236,7 +236,7 @@ def _accept(before: State, after: State, leaders: BoolArray, settled: BoolArray,
 class Uniform(Wcpe):
     """W-CPE without its oracle: all agents draw an arm equally often. Comparing the two shows what the oracle saves.
 
-    Options as for `wcpe`; `accuracy` is not used, since equal counts have a closed form.
+    It takes the options of `wcpe`, but ignores `accuracy`, since equal counts have a closed form.
     """
 
     name: ClassVar[str] = "uniform"

@@ -167,7 +167,7 @@ def _every_model(model: type[PossibleRewards]) -> Iterator[type[PossibleRewards]
 
 
 class Expectations(PossibleRewards):
-    """Expectations before a study. They size first phases and the truths of a plan; no guarantee depends on them."""
+    """Expectations before a study. They size first phases and set a plan's truths; no guarantee depends on them."""
 
     @property
     @abstractmethod
@@ -333,7 +333,7 @@ class Evidence(Reports):
 
     @abstractmethod
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
-        """Update the evidence about gaps by a phase. Returns the new signal, the new information and a lower bound.
+        """Add a phase to the evidence about gaps. Returns the new signal, the new information and a lower bound.
 
         All three are `(..., arm, agent)`; the bound is -inf as long as nothing is known about the gap.
         """

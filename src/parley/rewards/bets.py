@@ -7,9 +7,9 @@ Wealth beyond the line is of no use. So for exactly Gaussian z the payoff may be
 multiplied beforehand by the largest b >= 1 with E min(b f, cap) <= 1 (sequential boosting: Fischer and Ramdas, arXiv
 2410.16076). All values are logs; the mixture is the last axis. docs/evidence-racing.md has the proof.
 
-With many agents, the logarithm of a payoff is computed as a power series in stake times weight over draws, because
-each term then needs only sum_n w^p g[k, n] over the agents, which is a matrix product. A bound on the truncated terms
-is subtracted, so that a payoff never exceeds its exact value.
+With many agents, the logarithm of a payoff is computed as a power series in stake times weight over draws, because each
+term then needs only sum_n w_n^p g[k, n] over the agents n, which is a matrix product; g depends on the cell alone. A
+bound on the truncated terms is subtracted, so that a payoff never exceeds its exact value.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class Binary(KnownVariance):
         return [min(lift * min(self.rate, 1 - self.rate), largest_gap) for lift in LIFTS]
 
     def usual_spread(self, largest_gap: float) -> float:
-        """The stated rate, so that means lie between half and one and a half times the rate; else `largest_gap`."""
+        """The stated rate, so that means lie between 0.5 and 1.5 times the rate; `largest_gap` if no rate is stated."""
         return largest_gap if self.rate is None else min(largest_gap, self.rate, 1 - self.rate)
 
     def scenario(self, gap: float) -> tuple[str, float]:
@@ -188,7 +188,7 @@ class Binary(KnownVariance):
         return rates * (1 - rates)
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """`(bet,)`: the log of the projected likelihood ratio, or of a sub-Gaussian payoff that should grow faster."""
+        """`(bet,)`: the log of the projected likelihood ratio, or of a sub-Gaussian payoff if it should grow faster."""
         rates, gaps = self.rates(bets.past), staked_gaps(bets)
 
         def of_all() -> FloatArray:

@@ -87,7 +87,7 @@ class BoundedVariance(Bounded):
         return np.asarray(np.maximum((scatter + PRIOR * overall) / (degrees + PRIOR), SMALLEST_SHARE * self.width**2))
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """`(bet,)`: the log payoff from the observed variance, or a sub-Gaussian one that should grow faster."""
+        """`(bet,)`: the log payoff from the observed variance, or a sub-Gaussian one if it should grow faster."""
         gaps = staked_gaps(bets) / self.width
         references = (self.references(bets.past) - self.low) / self.width
         variances = self.cell_variances(bets.past) / self.width**2

@@ -117,7 +117,7 @@ class Count(RewardModel):
         return [min(lift * self.usual_mean, largest_gap) for lift in LIFTS]
 
     def usual_spread(self, largest_gap: float) -> float:
-        """The expected mean, so that means lie between half and one and a half times this value."""
+        """The expected mean, so that means lie between 0.5 and 1.5 times this value; at most `largest_gap`."""
         return min(largest_gap, self.usual_mean)
 
     def scenario(self, gap: float) -> tuple[str, float]:

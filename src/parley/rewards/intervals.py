@@ -2,9 +2,9 @@
 
 Every phase observes a contrast through fresh draws, whose counts were fixed before the phase. An interval contains all
 theta that bets against "the contrast is theta" have not ruled out (Ville's inequality). docs/estimates.md has the
-proofs, and docs/rewards.md the proofs for bounds on gaps. For rewards in a range, the wealth is a mixture over many
-stakes on both sides and a bet that uses only the range. The log wealth is convex in theta, so Newton's method from
-outside finds the ends of the interval without stepping over them.
+proofs, and docs/rewards.md the proofs for bounds on gaps. For rewards in a range, the wealth is a mixture of bets on
+both sides, with many stakes, and of a bet that uses only the range. The log wealth is convex in theta, so Newton's
+method from outside finds the ends of the interval without stepping over them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ContrastSummary:
         return replace(self, **{field.name: getattr(self, field.name)[:phases] for field in fields(self)})
 
     def against(self, reference: IntArray) -> ContrastSummary:
-        """The summary of differences: every arm minus the agent's arm `reference (..., agent)`."""
+        """The summary of differences: every arm minus the agent's reference arm, given by `reference (..., agent)`."""
         place = np.broadcast_to(reference[..., None, :], (*self.contrast.shape[:-2], 1, self.contrast.shape[-1]))
 
         def other(values: FloatArray) -> FloatArray:
@@ -120,8 +120,8 @@ def in_range(
     """Add higher powers and reaches to the summary, for rewards in a range.
 
     For rewards x and their reference r, `around (..., arm, agent)` is the sum of (x - r)^2 of each cell, r - x is at
-    most `below`, and x - r is at most `above`. `variance` is the largest that the range allows. Reports contain no
-    third powers, so third and fourth powers are bounded by the squares times the reach of their cell.
+    most `below`, and x - r is at most `above`. `variance` is the largest variance that the range allows. Reports
+    contain no third powers, so third and fourth powers are bounded by the squares times the reach of their cell.
     """
     each, squared = fresh.per_draw, np.square(weights)
     squares = around * np.square(each)
@@ -342,7 +342,7 @@ def noise_toll(stakes: FloatArray, noise: FloatArray, reach: FloatArray) -> Floa
 
 
 def rest_rate(y: FloatArray) -> FloatArray:
-    """The series of -log(1 - y) beyond y^3 / 3, divided by y^4 and rounded up; it increases, from 1/4 at y = 0."""
+    """The terms after y^3 / 3 in the series of -log(1 - y), divided by y^4 and rounded up; increasing, and 1/4 at 0."""
     plain = np.maximum(y, 0.05)
     rest = -(np.log1p(-plain) + plain + np.square(plain) / 2 + plain**3 / 3) / plain**4
     return np.where(y > 0.05, rest * (1 + 1e-8), 0.25 + 0.2 * y / (1 - y))
@@ -377,7 +377,7 @@ def betting_bound(
     width: float,
     noise: float = 0.0,
 ) -> Bound:
-    """Update the evidence about gaps by a phase, for rewards in a range of this `width`.
+    """Add a phase to the evidence about gaps, for rewards in a range of this `width`.
 
     Returns signal, information and lower bound after the phase. `around (..., arm, agent)` is the sum of (x - r)^2 of
     each cell, for rewards x and their reference r. Let lam be the stake on the contrast Y, and a the coefficient of a

@@ -20,8 +20,8 @@ FARTHEST = 40.0  # standard deviations that the table covers: float64 has no pro
 def epsilon(rho: float, delta: float = DELTA) -> float:
     """The smallest epsilon for which rho-zCDP implies (epsilon, delta)-differential privacy.
 
-    The conversion is from Canonne, Kamath and Steinke (2020, Corollary 13), which OpenDP uses too. It gives a
-    slightly smaller epsilon than rho + 2 sqrt(rho log(1 / delta)).
+    The conversion, which OpenDP uses too, is from Canonne, Kamath and Steinke (2020, Corollary 13). It gives a slightly
+    smaller epsilon than rho + 2 sqrt(rho log(1 / delta)).
 
     >>> [round(epsilon(rho), 2) for rho in (0.5, 0.05, 0.005)]
     [4.73, 1.31, 0.38]

@@ -1,7 +1,7 @@
 """Simulated rewards: a sampler draws the totals of n rewards at once, rather than reward by reward.
 
-Totals have their exact distribution, except for a close approximation to large counts of events and to the totals of
-many uniform rewards.
+Totals have their exact distribution, except that totals of large counts of events and of many uniform rewards are close
+approximations.
 
 A sampler is a pure function of a random generator and the counts to draw, `(..., arm, agent)`. Sums of squares have
 their own generator, so that replication i gets the same numbers however many replications follow it. The ends
@@ -30,7 +30,7 @@ LEAST_MEAN = 1e-300  # keeps logarithms finite
 
 
 def gaussian(means: FloatArray, scale: FloatArray | float) -> Sampler:
-    """Sampler of Gaussian rewards: the sum of n draws is Gaussian, their scatter chi-squared with n - 1 degrees."""
+    """Sampler of Gaussian rewards; the scatter of n draws is chi-squared with n - 1 degrees of freedom."""
 
     def draw(generator: np.random.Generator, counts: IntArray) -> Totals:
         # Gamma variates use a varying number of random bits, so scatters must not share the generator of the sums.
@@ -63,7 +63,7 @@ def poisson(means: FloatArray) -> Sampler:
 
 
 def negative_binomial(means: FloatArray, dispersion: float) -> Sampler:
-    """Sampler of overdispersed counts, as if people differed in their rates: variance mean + dispersion * mean^2."""
+    """Sampler of overdispersed counts, as if people had different rates; the variance is mean + dispersion * mean^2."""
     size = 1 / dispersion
 
     def log_chances(counts: FloatArray, mean: FloatArray) -> FloatArray:

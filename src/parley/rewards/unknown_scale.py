@@ -123,7 +123,7 @@ class UnknownScale(RewardModel):
         return best
 
     def cell_variances(self, past: Totals) -> FloatArray:
-        """Each group's variance, shrunk towards the next wider group's; the squared guess if nothing was drawn.
+        """The variance of each group, shrunk towards that of the next wider group; the squared guess without any draws.
 
         The groups are all cells, then the cells of one agent, then single cells; the last groups used are the cells
         that share a scale.
@@ -277,7 +277,7 @@ def normal_score(t: FloatArray, degrees: FloatArray) -> FloatArray:
 def log_floored_bet(
     z: FloatArray, stakes: FloatArray, log_shares: FloatArray, log_cap: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The boosted log payoffs of scores, which are fair once capped at `log_cap`, and the logs of the multipliers.
+    """Boosted log payoffs for given scores, and the logs of the multipliers; payoffs are fair once capped at `log_cap`.
 
     All scores of 0 or below get the average payoff of such scores. The multiplier b of the plain bet keeps
     E min(b f, cap) at most 1. Averaging does not change that as long as b f is below the cap for z <= 0, so b is

@@ -134,7 +134,7 @@ def _phase(
     seeds: tuple[int, int],
     found: GuardedStudies,
 ) -> Iterator[_Group]:
-    """Run one phase of a group, record studies that finish in `found`, and yield the groups that continue."""
+    """Run one phase of a group; record in `found` the studies that finish, and yield the groups that continue."""
     phase, places = len(group.past), [instance.problem.arms.index(arm) for arm in group.stopped]
     # Groups of a chunk differ in their stopped arms; without these in the key, they would share random numbers.
     key = (seeds[1], phase, *places)
@@ -193,7 +193,7 @@ def _asked_anew(group: _Group, first: Policy) -> _Group:
 
 
 def _stops(group: _Group, guards: Sequence[Guardrail]) -> BoolArray:
-    """`(study, arm)`: the arms to stop now; alarms are ignored if fewer arms than an answer names would remain."""
+    """`(study, arm)`: the arms to stop now. An alarm is ignored if too few arms for an answer would remain."""
     problem = group.policy.problem
     still = ~np.isin(problem.arms, problem.dormant)
     alarmed = np.zeros((len(group.members), problem.arm_count), dtype=np.bool_)
@@ -245,7 +245,7 @@ def excess_harm(instance: Instance, outcome: FurtherOutcome) -> FloatArray:
 
 
 def phase_outcomes(instance: Instance, *, seed: int, phase: int, primary: Totals) -> tuple[Totals, ...]:
-    """Totals of every further outcome in a phase (from 0), for callers that run the phases themselves.
+    """Totals of every further outcome in `phase` (the first is 0), for callers that run phases themselves.
 
     `primary` are the phase's totals of the primary outcome, with which further outcomes may be correlated.
     """

@@ -144,13 +144,13 @@ class Outcome(Tabular):
 
     @property
     def status_shares(self) -> dict[str, float]:
-        """The share of replications with each outcome status: decided, accepted, exhausted and blocked."""
+        """The share of replications with each of the statuses decided, accepted, exhausted and blocked."""
         words = (OutcomeStatus.DECIDED, OutcomeStatus.ACCEPTED, OutcomeStatus.EXHAUSTED, OutcomeStatus.BLOCKED)
         return {word.value: float((self.statuses == word.value).mean()) for word in words}
 
     @property
     def study_costs(self) -> StudyCosts:
-        """Samples per replication; money, days and regret too if the problem has prices, rates or a horizon."""
+        """Samples per replication; also money with stated prices, days with stated rates, and regret with a horizon."""
         played = None if self.regret is None else self.regret.totals
         return StudyCosts(samples=self.costs, money=self.money if self.priced else None, days=self.days, regret=played)
 
@@ -185,7 +185,7 @@ class MeanDraws(Tabular):
 
 
 class Tally:
-    """Collects an outcome: fills its arrays while replications run and end."""
+    """Builds an `Outcome`: fills its arrays while replications run and end."""
 
     def __init__(self, policy: Policy, instance: Instance, count: int, seed: int, max_samples: int | None) -> None:
         problem, horizon = instance.problem, policy.problem.horizon

@@ -31,7 +31,7 @@ NODES = 5  # quadrature nodes within a level
 
 
 def drifted_x(instance: Instance, count: int, *, seed: int, block: int, phase: int) -> FloatArray:
-    """`(count, 1, agent)`: how far each site's mean of x has moved before a phase (from 0), in standard deviations."""
+    """`(count, 1, agent)`: how far each site's mean of x has moved before `phase`, in standard deviations of x."""
     truth, shape = instance.covariate, (count, instance.problem.agent_count)
     moved = np.zeros(shape)
     if truth is not None and truth.drift:

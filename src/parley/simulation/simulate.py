@@ -56,7 +56,7 @@ BLOCK_VALUES = 2**20  # a block's rewards take at most 8 MiB
 CHUNK_VALUES = 2**25  # a policy's data for a chunk take about 256 MiB at most
 
 Progress = Callable[[int], None]
-# Called after every phase with the replications that drew, the phase (from 0), their draws, and their new states.
+# Called after every phase with the replications that drew, the phase's index, their draws, and their new states.
 Watch = Callable[[IntArray, int, Totals, State], None]
 
 
@@ -71,7 +71,7 @@ class Phase:
 
 
 def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | None = None) -> Iterator[Phase]:
-    """Run one study and yield it phase by phase: replication 0 of `simulate` with the same seed.
+    """Run one study, which is replication 0 of `simulate` with the same seed, and yield its phases.
 
     The run ends when the policy has finished. With a tie a policy may never finish, so the caller may have to stop the
     iteration.
@@ -234,7 +234,7 @@ class _Batch:
     blocks: int  # per truth
 
     def members(self, replications: int) -> IntArray:
-        """`(member,)`: the numbers of all replications of all truths; padding after a truth's last block is skipped."""
+        """`(member,)`: the numbers of all replications, without the unused end of each truth's last block."""
         starts = np.arange(len(self.truths)) * self.blocks * self.block
         return np.asarray((starts[:, None] + np.arange(replications)).ravel())
 
@@ -291,7 +291,7 @@ class _Batch:
         return Totals.concatenated(parts)
 
     def of_truths(self, members: IntArray) -> Iterator[tuple[Tally, IntArray, slice]]:
-        """Split replications by truth: yield each truth's tally, their numbers in it, and their slice of `members`."""
+        """Split replications by truth: yield each truth's tally, the replications' numbers in it, and their slice."""
         each = self.blocks * self.block
         for truth, some in _groups(members // each):
             yield self.tallies[truth], members[some] % each, some
@@ -300,7 +300,7 @@ class _Batch:
 def _padded(draws: IntArray, places: IntArray) -> IntArray:
     """Spread draws over a block: each replication's draws at its position, 0 for replications that have ended.
 
-    A generator then gives a replication the same numbers, whichever others have ended.
+    A generator then gives a replication the same numbers, whichever other replications have ended.
     """
     whole = np.zeros((places[-1] + 1, *draws.shape[1:]), dtype=np.int64)
     whole[places] = draws
@@ -345,7 +345,7 @@ def check_end(asked: Problem, instance: Instance, max_samples: int | None) -> No
 def phase_totals(
     instance: Instance, *, seed: int, phase: int, counts: IntArray, between: IntArray | None = None
 ) -> Totals:
-    """`(arm, agent)`: the totals of replication 0 in a phase (from 0), for callers that run the phases themselves.
+    """`(arm, agent)`: the totals of replication 0 in `phase` (the first is 0), for callers that run phases themselves.
 
     `between` is the number of people who came before the phase but count in it. Rewards are as sites see them,
     without the noise of private reports.

@@ -1,1 +1,1 @@
-"""Evidence racing: `racing` is the policy, `regret` its variant for play; the other modules serve both."""
+"""Evidence racing: `racing` is the policy, `regret` its variant for a study with a horizon; the rest serve both."""

@@ -1,9 +1,9 @@
 """The size of a last look that gives a study with a tolerance an answer, whatever its rewards turn out to be.
 
 A pair (l, j) of arms has the wealth W of bets on "j is not better than l by the tolerance or more" (`tolerance`). Its
-*level* a = W delta / M is what remains of the pair's error probability, and u is the normal quantile of 1 - 0.95 a. Let
-x be the arms' mixed means in the last look, and V the variance of x_l - x_j. In that look every open pair stakes 0.95
-of its level and wins if x_l - x_j >= t[l, j] = u sqrt(V) - tolerance.
+*level* a = W delta / M, with M questions, is what remains of the pair's error probability, and u is the normal quantile
+of 1 - 0.95 a. Let x be the arms' mixed means in the last look, and V the variance of x_l - x_j. In that look every open
+pair stakes 0.95 of its level and wins if x_l - x_j >= t[l, j] = u sqrt(V) - tolerance.
 
 Suppose that no cycle of arms in a set has a positive sum of t: the largest mean of u sqrt(V) over its cycles is at most
 the tolerance. Then potentials h with t[l, j] <= h_j - h_l exist, and the arm with the largest x + h wins against all

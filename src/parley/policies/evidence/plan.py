@@ -28,7 +28,7 @@ LEAST_CELL = 0.05  # smallest cell relative to the phase's mean cell, so that ev
 OF_A_TIE, OF_THE_BUDGET = 0.025, 0.1
 SMALL_GAPS = 10.0  # the gap that sizes the first phase is at most this many times `largest_gap`
 FEW_ARMS, FIRST_LOOK = 4, 0.1  # most arms of a closed study, and its first phase relative to its closing size
-# After a look that n further looks follow, the total spent is at most 1.5^-n and at least 6^-n of the closing size.
+# After a look that is followed by n more, the total spent is at most 1.5^-n and at least 6^-n of the closing size.
 FEW_LOOKS, MANY_LOOKS = 1.5, 6.0
 # For a study with a tolerance whose last round is stated: its caution, the smallest gap to plan for (in tolerances,
 # after the tolerance is added), and what replaces FEW_LOOKS.
@@ -195,7 +195,7 @@ def closing_size(problem: Problem, line: float) -> tuple[float, float]:
 
 
 def _first_gap(problem: Problem) -> float:
-    """The gap that sizes the first phase: `largest_gap`, or up to ten times `largest_gap` if rewards vary by more."""
+    """The gap that sizes the first phase: `largest_gap`, or up to ten times as much if rewards vary by more."""
     noise = problem.noise
     width = math.sqrt(np.max(noise.first_variance)) if not noise.in_range else noise.usual_gap
     return max(problem.largest_gap, min(width, SMALL_GAPS * problem.largest_gap))
@@ -337,7 +337,7 @@ def with_closing(
 def size_of_look(
     spent: FloatArray, wanted: FloatArray, looks: IntArray, temper: Temper, closes: FloatArray | None, firm: bool
 ) -> FloatArray:
-    """`(batch,)`: the cost of the next phase, if a phase that costs `wanted` should end the study.
+    """`(batch,)`: the cost of the next phase, if a phase that costs `wanted` is expected to end the study.
 
     `closes (batch,)` is the rough cost of closing the study, or None if no closing look is planned. The remaining
     `looks (batch,)` are spread up to that cost. `firm` means that the last round is stated.
@@ -387,7 +387,7 @@ def enlarged(draws: FloatArray, variances: FloatArray | float, noise: float) -> 
 
 
 def worth_the_noise(problem: Problem, draws: FloatArray, past: Totals) -> FloatArray:
-    """`(batch,)`: the least factor on a phase that keeps its mean cell's privacy noise within sampling variance."""
+    """`(batch,)`: the least factor on a phase that keeps privacy noise within sampling variance in a mean cell."""
     drawn = draws > 0
     hidden = np.where(drawn, problem.noise_variance / problem.noise.cell_variances(past), 0.0)
     return np.asarray(hidden.sum(axis=(-2, -1)) / np.maximum(draws.sum(axis=(-2, -1)), 1e-9))
@@ -397,8 +397,9 @@ def tangent(problem: Problem, variances: FloatArray, draws: FloatArray) -> tuple
     """Linearize the variances of private means around a plan of `draws`.
 
     Returns variances of single rewards and additions to right sides, `(..., arm, agent)` each. If reports are private,
-    a cell's mean has the variance v z + s^2 z^2 with z = 1 / draws. Programs must be linear in z, so they get the
-    tangent (v + 2 s^2 z0) z - s^2 z0^2. Solving repeatedly is Newton's method for the true program.
+    a cell's mean has the variance v z + s^2 z^2, where z = 1 / draws, v is the variance of a reward, and s^2 is the
+    variance of the noise in a sum. Programs must be linear in z, so they get the tangent at the z0 of the plan,
+    (v + 2 s^2 z0) z - s^2 z0^2. Solving repeatedly is Newton's method for the true program.
     """
     z = np.divide(1.0, draws, out=np.zeros(draws.shape), where=draws > 0)
     noise = problem.noise_variance

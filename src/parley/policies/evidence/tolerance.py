@@ -2,7 +2,7 @@
 
 Every ordered pair (l, j) of an agent's arms has the wealth of bets on "j is not better than l by the tolerance or
 more". The first phase divides the agent's error probability among the pairs. An agent answers with the set L when the
-pairs (l, j) of all l in L and all j outside have reached the line M / delta.
+pairs (l, j) of all l in L and all j outside have reached the line M / delta, where M is the number of questions.
 
 Why this is sound: an arm l of a bad answer is worse than some true top arm j outside it by more than the tolerance. The
 bets of this pair (l, j) have expected payoffs of at most 1, so by Ville's inequality its wealth reaches the line with
@@ -41,9 +41,9 @@ ROUNDING = 1e-9  # subtracted from the log of every share, so that rounding neve
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs(Wealth):
-    """The state with a tolerance, with the wealth of all ordered pairs; `log_wealth` has that of the leaders' pairs."""
+    """The state with a tolerance: adds the wealth of all ordered pairs; `log_wealth` holds only the leaders' pairs."""
 
-    log_pairs: FloatArray  # (..., row, arm, agent): bets on "the arm does not beat the row's by the tolerance or more"
+    log_pairs: FloatArray  # (..., row, arm, agent): bets on "the arm does not beat the row's arm by the tolerance"
     rows: IntArray | None = None  # (..., row, agent): the arms that may be answers; None if all may
     shares: FloatArray | None = None  # (..., row, arm, agent): what a pair may give away; None if shares do not move
 
@@ -353,7 +353,7 @@ def _covered(problem: Problem, state: Pairs, line: float) -> tuple[BoolArray, Bo
 def decided(
     problem: Problem, before: Pairs, after: Pairs, line: float, variances: FloatArray, over: BoolArray
 ) -> Pairs:
-    """Decide after a phase: give answers, update rows and shares, narrow candidates if the budget is `over (...)`."""
+    """Decide after a phase: give answers, update rows and shares, and narrow candidates where the budget is spent."""
     found = answered(problem, before, after, line)
     found = with_rows(problem, found, variances, (before.phase == 0) & ~before.finished, line)
     return narrowed(problem, found, over, line)
@@ -370,7 +370,7 @@ def answered(problem: Problem, before: Pairs, after: Pairs, line: float) -> Pair
 
 
 def narrowed(problem: Problem, state: Pairs, over: BoolArray, line: float) -> Pairs:
-    """If the budget is `over (...)`, keep the N arms closest to an answer and the arms they have yet to beat."""
+    """Where the budget is spent, keep the N arms closest to an answer and the arms that these have yet to beat."""
     assert state.accepted is not None
     chosen, missing, _ = _covered(problem, state, line)
     undecided = state.active.sum(axis=-2) > problem.top
@@ -385,7 +385,7 @@ def _kept(state: Pairs, arms: BoolArray, who: BoolArray, accepted: BoolArray) ->
 
 
 def shown(problem: Problem, state: Pairs, score: FloatArray, line: float) -> tuple[FloatArray, str]:
-    """The evidence against arms for people to read, and its description.
+    """The evidence against arms as pages display it, and its description.
 
     Only the score of an arm that is proven worse may reach the line; any other score stays just below it.
     """

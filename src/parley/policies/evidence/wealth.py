@@ -196,7 +196,7 @@ def slot_of(
     """`(run,)` each: the slot and the arm that hold the wealth of the set `members` of candidates.
 
     `ranks` are `(run, arm)`, `opponents` and `log_wealth` are `(run, slot, arm)`. All slots of leaders stay on the
-    line, except the one of the leaders' own set.
+    line, except the slot of the leaders' own set.
     """
     rows, top, arms = log_wealth.shape
     row, rivals = np.arange(rows), ranks >= 0
