@@ -215,7 +215,7 @@ class Board(Answer):
 
 
 class Explained(Answer):
-    """The policy's evidence after a phase: an arm is ruled out when its score reaches `line`.
+    """The policy's evidence after a phase. An arm is ruled out when its score reaches `line`.
 
     The means have the same intervals as in the findings after that phase.
     """
@@ -366,7 +366,7 @@ class Findings(Answer):
 
 
 class WeightStep(Answer):
-    """How robust an agent's answer is at these weights, and which arms have the best estimates under them."""
+    """How robust an agent's answer is at one value on the axis of weights, and which arms have the best estimates."""
 
     value: float
     standing: str  # holds, proven, leads or other
@@ -386,7 +386,7 @@ class AgentSensitivity(Answer):
 
 
 class Sensitivities(Answer):
-    """The weights for which each answer stays the same, from equal weights to the agent's own reward alone."""
+    """How each agent's answer depends on the weights, from equal weights to the agent's own reward alone."""
 
     study: str
     phase: int  # number of decided phases on which this is based
@@ -502,7 +502,7 @@ class Reports(Answer):
 
 
 class Aside(Answer):
-    """A quarantined report: another report counted already, or the model rules out one of its means, so it is held."""
+    """A quarantined report: it came after another report, or is held because the model rules out one of its means."""
 
     report: Report
     digest: str
@@ -582,7 +582,7 @@ class Verified(Answer):
 
 
 class WantedPower(Answer):
-    """The smallest budget with the wanted power if every gap is `gap`. If none has it, `reason` says why."""
+    """The smallest budget with the wanted power if every gap is `gap`. If no budget has it, `reason` says why."""
 
     wanted: float
     gap: float

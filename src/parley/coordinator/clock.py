@@ -15,7 +15,7 @@ Clock: TypeAlias = Callable[[], str]
 
 
 def later(at: str, hours: float) -> str:
-    """Add hours to a time. Results sort as text, and never exceed the latest time that Python can represent.
+    """Add hours to a time. Results sort correctly as text, and stop at the latest time that Python can represent.
 
     >>> later("2026-01-31T23:30:00.000Z", 1)
     '2026-02-01T00:30:00.000Z'

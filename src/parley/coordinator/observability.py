@@ -30,7 +30,7 @@ def scrub(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[st
 
 
 def configure(level: str) -> None:
-    """Set up logging as JSON lines, at this level and above, also for uvicorn and SQLAlchemy."""
+    """Log JSON lines at this level and above; libraries log only warnings and errors, unless the level is `debug`."""
     threshold = getattr(logging, level.upper())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,

@@ -34,7 +34,7 @@ CACHED = 64  # most forecasts in the cache
 
 
 async def estimate_study(call: Call[None, EstimateBody]) -> Estimated:
-    """Estimate what a study would cost before it is created, by simulating the hardest true means with given gaps."""
+    """Estimate what a study would cost before it is created, by simulating the hardest true means for several gaps."""
     body = call.body
     try:
         return await call.compute(lambda: estimate(read_study(body, call.context.settings), body.power, body.gap))
@@ -45,8 +45,8 @@ async def estimate_study(call: Call[None, EstimateBody]) -> Estimated:
 def estimate(study: StudyMessage, power: float | None = None, gap: float | None = None) -> Estimated:
     """Compute the planner's figures for all agents together and for each agent alone.
 
-    There are no scenarios if simulating them is too slow, or if only an administrator ends the study. With a `power`,
-    the answer includes the smallest budget that reaches this power.
+    There are no scenarios if simulating them would take too long, or if only an administrator can end the study. With a
+    `power`, the answer includes the smallest budget that reaches this power.
     """
     problem, policy = study.problem, study.make_policy()
     named = (study.policy, study.options, problem)

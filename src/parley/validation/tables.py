@@ -184,7 +184,7 @@ def number_in(table: Table, row: Row, column: str) -> float:
 
 
 def typed_number(text: str, *, thousands: str) -> float:
-    """Parse a finite number with a decimal point or comma; refuse it if `thousands` may separate its thousands.
+    """Parse a finite number with a decimal point or comma; refuse it if the sign `thousands` may group its digits.
 
     >>> typed_number("0,5", thousands=","), typed_number("1,250", thousands=".")
     (0.5, 1.25)

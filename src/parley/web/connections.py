@@ -1,6 +1,6 @@
 """Listening sockets, and limits on what any client's connection may send and how long it may take.
 
-h11 parses in Python, and creates an event for every chunk of a body and a pair for every header line: a megabyte of
+h11 parses in Python, and creates an event for every chunk of a body and a tuple for every header line: a megabyte of
 small chunks or lines would keep all other clients waiting for seconds. So a head is measured before it is parsed, and a
 body must state its length: a request with `Transfer-Encoding` gets 411 as soon as its head has arrived, and nothing of
 its body is parsed.

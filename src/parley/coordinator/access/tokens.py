@@ -57,7 +57,7 @@ READERS = UNBLINDED | {Role.VIEWER}
 
 @dataclass(frozen=True, kw_only=True)
 class Principal:
-    """The authenticated caller. `study` is None if the caller may read every study."""
+    """The authenticated caller. `study` is None if the caller's token is not bound to one study."""
 
     kid: str
     role: Role
@@ -73,10 +73,10 @@ class Principal:
 def authorize(
     operation: str, roles: frozenset[Role], principal: Principal, path: Mapping[str, Any], *, server_wide: bool
 ) -> None:
-    """Raise unless the principal may call the operation with these parts of the path.
+    """Raise unless the principal may call the operation with these parameters of its path.
 
-    Besides the role, the scope counts: a token for a study reaches only that study and no `server_wide` operation, and
-    if the path names an agent, an agent's token must be for that agent.
+    The token needs one of the `roles`, and the path must be within its scope. A token for one study reaches only that
+    study, and no `server_wide` operation. An agent's token reaches no other agent.
     """
     if principal.role not in roles:
         raise Refusal("not-allowed", f"{principal.role} may not {operation.replace('_', ' ')}")
@@ -293,7 +293,7 @@ def open_session(transaction: Transaction, kid: str, *, at: str, hours: float) -
 
 
 def resume(transaction: Transaction, secret: str, *, at: str) -> Principal:
-    """The principal of a session. Unknown, ended, expired and revoked sessions are all refused in the same way."""
+    """The principal of a session. All bad sessions, also those of revoked tokens, get the same refusal."""
     if SESSION.fullmatch(secret) is not None:
         # The secret has 256 random bits, so the duration of the lookup reveals nothing about it.
         found = transaction.execute(select(sessions).where(sessions.c.digest == _digest(secret))).one_or_none()
@@ -325,8 +325,7 @@ class TokenCache:
     On SQLite one process has the file to itself: a row that it read stays true until it changes the row, and a
     revocation calls `forget`. On PostgreSQL another process may revoke a token at any moment, so nothing is cached and
     every request reads the row; simultaneous requests share a lookup. Either way a token is useless once the request
-    that revoked it was answered. The cache is used on the event loop only, so no other code runs between a cache
-    lookup and what follows it.
+    that revoked it has been answered. The cache is used on the event loop only, so it needs no lock.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -375,6 +374,6 @@ class TokenCache:
                 del self._now[kid]
 
     def forget(self, kid: str) -> None:
-        """Drop a revoked token. Lookups in progress are not cached: they may have read the row before."""
+        """Drop a revoked token. Results of lookups in progress, which may predate the revocation, are not cached."""
         self._rows.pop(kid, None)
         self._revocations += 1

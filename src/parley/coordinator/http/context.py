@@ -131,8 +131,8 @@ class Slots:
 class Pool:
     """A pool of slow work off the event loop: at most `at_once` pieces run at a time, and at most one per token.
 
-    Tokens take turns, so that nobody waits for more than one piece of work of another token. A token with `of_one`
-    pieces running or waiting is refused, and so is everybody while `waiting` pieces are running or waiting in all.
+    Tokens take turns, so that nobody waits for more than one piece of work from each other token. A token with `of_one`
+    pieces running or waiting is refused, and so is everybody while `waiting` pieces are running or waiting in total.
     """
 
     def __init__(self, *, at_once: int, of_one: int, waiting: int, words: str) -> None:
@@ -267,7 +267,7 @@ class Watch:
 
 
 class Readiness:
-    """A check of whether a report would be stored now. Only a commit can show that; one commit per second serves all.
+    """A check of whether a report would be stored now. Only a commit can show that; one a second serves all callers.
 
     Used on the event loop only.
     """
@@ -279,7 +279,7 @@ class Readiness:
         self._trouble: str | None = None
 
     async def check(self) -> None:
-        """Raise `StorageUnavailable` unless a change was committed within the last `MOMENT` seconds."""
+        """Try a commit, unless the last try was less than `MOMENT` ago; raise `StorageUnavailable` if it failed."""
         async with self._asking:
             if monotonic() >= self._until:
                 try:
@@ -416,7 +416,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Call(Generic[Q, B]):
-    """A call that passed the guard, with its caller. `query` and `body` are structs that the operation declares."""
+    """A call that passed the guard, with its caller. `query` and `body` have the types that the operation declares."""
 
     app: Starlette
     credential: str  # value of `Authorization`

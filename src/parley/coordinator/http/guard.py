@@ -191,7 +191,7 @@ def too_large(limit: int) -> Refusal:
 
 
 def check_shape(body: bytes | bytearray, *, keys: int) -> None:
-    """Raise if JSON is nested too deep, or has more than `keys` keys or more than `keys` lists and objects.
+    """Raise if JSON is nested too deeply, or has more than `keys` keys or more than `keys` lists and objects.
 
     >>> check_shape(b'{"a": [1, 2]}', keys=3)
     >>> check_shape(b"[" * 100, keys=200)
@@ -279,7 +279,7 @@ async def still_welcome(call: Call[Any, Any]) -> bool:
 
 
 def _require_clean(asked: Asked) -> None:
-    """Raise if a parameter contains a NUL or a lone surrogate, which databases and JSON cannot store."""
+    """Raise if a parameter has a NUL, which PostgreSQL cannot store, or a lone surrogate, which UTF-8 cannot encode."""
     for value in (*asked.place.values(), *asked.query.values()):
         if "\x00" in (text := str(value)) or any("\ud800" <= character <= "\udfff" for character in text):
             raise Refusal("not-found", "not found")
@@ -289,7 +289,7 @@ async def record_read(call: Call[Any, Any], operation: str) -> None:
     """Record in the study's log who sees its results: once per principal and phase.
 
     The record is written after the results are read, so that it does not name an earlier phase, and before they are
-    shown. If the log already names the reader, this takes only one lookup.
+    shown. For a reader who is remembered for this phase (`Context.reads`), this takes only one lookup.
     """
     context, key = call.context, (call.study, call.by.name)
     row = await context.glance(lambda transaction: studies.get(transaction, call.study))

@@ -1,7 +1,7 @@
 """The table of operations, with one row per operation of the API. Routing, guard and OpenAPI are made from it.
 
-`parley.service.forecasts` adds two operations that run simulations, which the coordinator itself must not do. Edges
-add their own operations.
+`parley.service.forecasts` adds two operations that run simulations; the coordinator itself must never simulate.
+Edges add their own operations.
 """
 
 from collections.abc import Iterator

@@ -105,7 +105,7 @@ def _by_arm(state: State, statuses: NDArray[np.str_], spent: IntArray) -> answer
 def _accepted(transaction: Transaction, row: StudyRow, state: State, names: Sequence[str] | None) -> IntArray:
     """`(arm, agent)`: the samples in all accepted reports, as the study's row counts them.
 
-    If `names` is given, only the reports of these agents are read and counted in the phase in progress.
+    If `names` is given, only these agents' reports count in the phase in progress; decided phases count whole.
     """
     study, counts = studies.message(transaction, row), state.counts
     decided = phases.decided(transaction, row.id)

@@ -5,8 +5,8 @@ The results of studies are in `progress`.
 Only readers who may see the data anyway get the log's heads, sequence numbers and exact times; an agent also gets them
 for its own reports. Other readers get times to the minute, and an opaque version instead of a sequence number:
 otherwise these values would reveal when reports came, or confirm a guess of their content.
-`tests/coordinator/test_commitments.py` compares everything that a viewer and another agent can get for two studies that
-differ in one report, and finds no difference.
+`tests/coordinator/test_commitments.py` takes two studies that differ in one report, and checks that a viewer, and an
+agent that did not send the report, get the same answers for both.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Backup and restore: copy a snapshot of one database into another. A backup is always an SQLite file.
 
-Sessions are left out: a person who signed out after the backup stays signed out, and everybody else signs in again.
+Sessions are left out, so that a restore revives none that have ended since the backup; everybody signs in again.
 Tables of an edge are included if the edge names them (`Schema.backed_up`) and the source database has them.
 """
 

@@ -4,7 +4,7 @@
   durable**: SQLite has synced it to the disk, or the PostgreSQL server has confirmed it. If `work` raises, all of its
   writes are undone and the exception reaches the caller. If the commit fails, the caller gets `StorageUnavailable` and
   must not assume either outcome: every operation is written so that sending it again is safe.
-- `work` runs exactly once per call, may only use the transaction that it gets, and must first lock what it changes:
+- `work` runs at most once per call, may only use the transaction that it gets, and must first lock what it changes:
   `studies.lock` for a study, `writer.append_server` for tokens, which locks the server's own chain. Locks last to the
   end of the transaction, so two changes of one study never overlap, in whatever process they run.
 - `read(work)` reads one consistent snapshot and cannot write. `glance(work)` is for work of a single statement, which
@@ -206,7 +206,7 @@ def unavailable(error: Exception) -> StorageUnavailable:
 
 
 def look(engine: Engine, cache: RecordCache, work: Callable[[Transaction], T]) -> T:
-    """Run work that only reads in a transaction of an engine, and return its result."""
+    """Run read-only work in a transaction of an engine, and return its result."""
     try:
         with engine.begin() as connection:
             return work(Transaction(connection, cache))

@@ -144,7 +144,7 @@ def _place(found: Row[*tuple[Any, ...]], report: Report | None, early: Between) 
 
 
 def counted(transaction: Transaction, row: StudyRow, phase: int, agent: str) -> Counted | None:
-    """The facts about an agent's report in a decided phase, to compare corrections with; None if it has no report."""
+    """The facts about an agent's report in a decided phase, used to check corrections; None without such a report."""
     study, found = row.id, phase_row(transaction, row.id, phase)
     if found is None or found.decision is None or not receipts(transaction, study, phase, agent):
         return None
@@ -366,7 +366,7 @@ HELD = select(quarantine.c.agent, quarantine.c.digest, quarantine.c.why, quarant
 
 
 def held(transaction: Transaction, study: str, phase: int) -> Sequence[Row[*tuple[Any, ...]]]:
-    """The reports that are or were held in a phase: agent, digest, why, refused and at. Usually there are none."""
+    """The reports that are or were held in a phase, usually none. The columns: agent, digest, why, refused and at."""
     return transaction.execute(HELD, {"study": study, "phase": phase}).all()
 
 
@@ -388,7 +388,7 @@ def corrections(transaction: Transaction, study: str) -> list[Corrected]:
 
 
 def verdicts(transaction: Transaction, study: str) -> frozenset[Finding]:
-    """The guardrails' verdicts in the log: arms that were stopped, proposed to be stopped, or cleared."""
+    """The guardrails' verdicts in the log: arms that were stopped, proposed for stopping, or cleared."""
     noted = (GuardrailNoted.from_json(one.payload) for one in ledger.of_kind(transaction, study, "guardrail-noted"))
     stopped = (ArmStopped.from_json(one.payload) for one in ledger.of_kind(transaction, study, "arm-stopped"))
     return frozenset(

@@ -86,7 +86,7 @@ msgspec.json.Decoder(StudyRow)  # inspect the type now, on one thread: see `code
 
 
 def _row(found: sa.Row[*tuple[Any, ...]]) -> StudyRow:
-    """Check a stored row and convert it: SQLite accepts anything in any column, whoever wrote it."""
+    """Check a stored row and convert it: SQLite accepts a value of any type in any column."""
     values = dict(zip(NAMES, found, strict=True))
     try:
         return msgspec.convert(values, StudyRow)
@@ -138,7 +138,7 @@ def find(
 ) -> tuple[list[StudyRow], list[str]]:
     """Find studies, in the order of their ids, after the id `after`; `search` looks in names and ids.
 
-    `only` and `among` select ids. The second list has the ids of studies with damaged rows: they must not hide others.
+    `only` and `among` select ids. A study with a damaged row does not hide the others: its id is in the second list.
     """
     query = sa.select(*COLUMNS).where(studies.c.id > after).order_by(studies.c.id).limit(limit)
     if search:

@@ -314,7 +314,7 @@ OWN = Schema(
     metadata=metadata,
     migrations=Path(__file__).parent / "migrations",
     statements=APPEND_ONLY,
-    # Without sessions: a person who signed out after the backup stays signed out, and everybody else signs in again.
+    # Without sessions, so that a restore revives none that have ended since the backup; everybody signs in again.
     backed_up=[table for table in metadata.sorted_tables if table is not sessions],
 )
 

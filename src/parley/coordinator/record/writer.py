@@ -1,7 +1,7 @@
 """Write the events of studies: the state machine admits an event, then its record and its rows are written.
 
 No other code writes these tables, and no code sets a stage by hand. `rows_of` and `row_after` say what an event writes;
-the audit compares the tables with the same functions.
+the audit calls the same functions to check the tables.
 """
 
 import sys
@@ -98,8 +98,8 @@ Values = dict[str, Any]
 class Entry:
     """Rows of one table, without the study's id, and how they are written.
 
-    New rows are `inserted`, existing rows `changed`, and rows that may or may not exist `put`. For `removed`, the rows
-    here have only their keys, and need not exist.
+    New rows are `inserted`, existing rows are `changed`, and rows that may or may not exist are `put`. To be `removed`,
+    a row needs only its key here, and need not exist in the table.
     """
 
     table: Table
@@ -172,7 +172,7 @@ def prepare(seen: StudyRow, event: Event, *, actor: str, at: str, states: Mappin
 
 
 def store_prepared(transaction: Transaction, prepared: Prepared) -> StudyRow | None:
-    """Write prepared events, and return the updated row; None if the log has changed since then (compare-and-set)."""
+    """Write prepared events, and return the updated row; None if the log has changed since their preparation."""
     row, states = locked(transaction, prepared.study), dict(prepared.states)
     if row.head != prepared.head:
         return None
@@ -355,8 +355,8 @@ def rows_of(
     """The rows that an event writes, apart from the study's own row. `before` is None for the first event.
 
     `revision` is the number of earlier reports for the same agent and phase. `state` is the text of the policy's state
-    after a step, or of the initial state; None writes no state. `states` are the states after every recorded phase
-    when it is replayed under a changed question.
+    after a step, or of the initial state; None writes no state. `states` are the states after every recorded phase,
+    replayed under a changed question.
     """
     match event, before:
         case events.StudyCreated(study=study, plan=plan), None:
@@ -395,7 +395,7 @@ def rows_of(
 
 
 def _superseded(before: Situation | None) -> list[Entry]:
-    """Remove the certificate of a study that was already over: a new one follows. The old one stays in the log."""
+    """The entry that removes the certificate of a study that was over already; a new one follows. The log has both."""
     over = before is not None and before.stage in OVER
     return [Entry(tables.documents, [{"kind": "certificate"}], "removed")] if over else []
 
@@ -420,7 +420,7 @@ def _report(report: Report, record: Record) -> Values:
 
 
 def first_row(event: events.StudyCreated, at: str, *, sequence: int = 0, head: str = GENESIS) -> StudyRow:
-    """The row of a new study, before its first record unless `sequence` and `head` of that record are given."""
+    """The row of a new study before its first record; after it, if that record's `sequence` and `head` are given."""
     study, plan = event.study, event.plan
     return StudyRow(
         id=event.study_id,

@@ -109,10 +109,10 @@ def _hold(transaction: Transaction, row: StudyRow, report: Report, why: str, *, 
 
 
 def _repeated(transaction: Transaction, report: Report, earlier: Sequence[Receipt]) -> Receipt | None:
-    """The receipt of a repeated report: of the agent's first report for the phase, or of the report that counts.
+    """The receipt of a repeated report: the agent's first report for the phase, or the one that counts. Otherwise None.
 
-    None for any other report. After a correction, only the first report still gets its receipt: the sender of a later
-    report must not think that this report counts.
+    After a correction, only the first report still gets its receipt: the sender of a later report must not think that
+    this report counts.
     """
     first, last = earlier[0], earlier[-1]
     if report.digest == first.report:
@@ -289,7 +289,7 @@ def closing_studies(transaction: Transaction) -> list[str]:
 
 
 def running_studies(transaction: Transaction) -> list[str]:
-    """The ids of all running studies, for when it is not known which of them have reports to check for guardrails."""
+    """The ids of all running studies."""
     return [row.id for row in studies.find(transaction, stage=Stage.RUNNING, limit=None)[0]]
 
 
@@ -307,7 +307,7 @@ def take_step(storage: Storage, study: str, at: str) -> StudyRow | None:
     """Take a study's due step and return its updated row; None if no step is due, or the study changed meanwhile.
 
     A step that ends the study stores the certificate too. A step that fails pauses the study, with the reason. A
-    guardrail's finding is a separate step, taken before the policy's step. While a phase is running, only guardrails'
+    guardrail's finding is a separate step, taken before the policy's step. At stage `running`, only guardrails'
     findings are recorded.
     """
 
@@ -416,7 +416,7 @@ class Closer:
         return []
 
     def _guarded(self, study: str) -> bool:
-        """Whether a study has guardrails; cached, since that never changes."""
+        """Whether a study has a guardrail, which never changes; the answer is cached if it has none."""
         if study not in self._unguarded and not self._storage.read(lambda transaction: _guards(transaction, study)):
             self._unguarded.add(study)
         return study not in self._unguarded

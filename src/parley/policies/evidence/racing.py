@@ -47,7 +47,7 @@ class EvidenceRacing(Elimination):
 
     `rounds`: about how many rounds you can afford, 3 to 8; sets the defaults of `precision`, `growth`, `optimism` and
     `caution`. If stated, phases grow as fast as that number of rounds requires. By default it follows from what a
-    round costs in days (`round_days`), and is 5 if that is unknown.
+    round costs in days (`round_days`, `delay`), and is 5 if that is unknown.
     `precision`: standard error of every mixed mean after the first phase, as a share of `largest_gap`.
     `growth`: the largest factor by which a phase multiplies the samples spent so far.
     `smallest_growth`: the smallest factor by which a phase multiplies the samples spent so far; 1.03 by default, less

@@ -1,1 +1,1 @@
-"""The handlers of the API, one file per subject; `http/operations.py` lists them by name, which is the operation id."""
+"""The handlers of the API, one file per subject. A handler's name is its operation's id (`http/operations.py`)."""

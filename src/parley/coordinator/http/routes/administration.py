@@ -1,4 +1,4 @@
-"""The operations of the acts in `parley.protocol.acts`: one performs an act, and one previews it if possible.
+"""The operations that perform and preview the acts in `parley.protocol.acts`; not every act has a preview.
 
 Also the operations that list a study's quarantine, corrections, signatures and log, and that verify the study.
 """
@@ -114,7 +114,7 @@ async def _refusals_recorded(call: Call[Any, Any], act: Act, operation: str) -> 
 
 
 async def _confirmed_with(call: Call[Any, Any], act: Act, given: Given) -> answers.StudyLine:
-    """Perform a confirmed act, and the act that may follow it if the body requests that too."""
+    """Perform a confirmed act and, if the body requests it, the act that may follow."""
     follows = ACTS[act.then] if act.then and getattr(given, act.then) else None
     await _require_shown(call, given.preview)
     if follows is None:
@@ -167,7 +167,7 @@ async def _confirmed(call: Call[Any, Any], act: Act, given: Given, digest: str |
 
 
 async def _prove(call: Call[Any, Any], act: Act) -> None:
-    """Refuse an act that asks for the token again, unless the body has the caller's own token."""
+    """Refuse an act that asks for the token again, unless the body has the caller's token or proves a new sign-in."""
     body = call.body
     confirmed = isinstance(body, ConfirmedSignBody) and body.kid == call.by.kid
     try:

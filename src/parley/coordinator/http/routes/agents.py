@@ -101,7 +101,7 @@ async def put_report(call: Call[None, Report]) -> Response:
 async def get_report(call: Call[None, None]) -> ReportOfAgent:
     """An agent's report that counts in a phase, its receipt, and earlier revisions if it was amended.
 
-    The agent itself, and readers of the log, also get the salt of the report's record, to recompute the head with it.
+    The agent itself, and readers of the log, also get the salt of the report's record: recomputing the head needs it.
     """
     at, salted = call.at, call.by.agent == call.at.agent or call.by.role in INSPECTORS
     return await call.about(partial(report_of_agent, phase=at.phase, agent=at.agent, salted=salted))

@@ -112,8 +112,8 @@ async def get_findings(call: Call[FindingsQuery, None]) -> answers.Findings:
 async def get_sensitivity(call: Call[SomeAgents, None]) -> answers.Sensitivities:
     """The weights for which the answers of some agents stay the same, on the same data.
 
-    At each weight an answer may be proven for a reader who chose that weight in advance, or, more strongly, for all
-    readers at once. Without `proofs` there are only estimates.
+    For given weights an answer may be proven for a reader who chose them in advance or, more strongly, for all readers
+    at once. If `proofs` is false, there are only estimates.
     """
     return await call.about(partial(progress.sensitivities, columns=_columns(call.query)))
 
