@@ -315,7 +315,7 @@ def attached(shown: Page, content: bytes, kind: str, name: str) -> Response:
 
 
 async def _everybody(shown: Page) -> dict[str, Any]:
-    """The findings of all agents, fetched in parts and joined, however many agents there are."""
+    """The findings of all agents that ask a question, fetched in parts and joined."""
     parts, place = list[Findings](), 0
     while not parts or place < parts[0].agent_count:
         parts.append(await shown.call(studies.get_findings, {"first": place, "columns": AT_ONCE}))

@@ -98,7 +98,7 @@ def bound_curve(results: Results, summary: pd.DataFrame, x: str) -> list[Curve]:
 
 
 def saving_curves(results: Results, x: str) -> list[Curve]:
-    """Curves along the axis `x` of a ratio: the lower bound with every agent alone, over the one with collaboration.
+    """Curves along the axis `x` of the lower bound with every agent alone, divided by the one with collaboration.
 
     The list is empty if the ratio does not depend on `x`.
     """
