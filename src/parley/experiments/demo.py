@@ -129,7 +129,7 @@ def regret_phase_table(title: str, policy: Playing, run: Sequence[Phase]) -> Tab
 
 
 def regret_figure(results: Results, lower_bound: float, *, theme: str = "light") -> Figure:
-    """Plot the mean regret of all agents together over time, with a band between the 10 % and 90 % quantiles of the runs."""
+    """Plot the mean regret of all agents together over time, with a band between the 10 % and 90 % quantiles."""
     floor, curves = lower_bound / 100, [result["regret"]["curve"] for result in results]
     with canvas(theme, 8.5, 4.6) as (figure, style):
         panel = figure.subplots()
