@@ -362,7 +362,7 @@ def stamp(text: str) -> str:
 
 
 def principal(name: str, role: str) -> str:
-    """The reader's name without the role, which pages print beside it.
+    """The reader's name without the role: pages print the role beside the name.
 
     >>> principal("analyst:statistics", "analyst")
     'statistics'

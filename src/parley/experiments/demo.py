@@ -57,7 +57,7 @@ def ending(problem: Problem, ends: Sequence[OutcomeStatus], *, right: bool) -> s
 
 
 def answer_sentences(certificate: dict[str, Any]) -> Iterator[str]:
-    """Yield a sentence per agent: its answer and, if the policy bounds gaps, what is proven about them."""
+    """Yield a sentence per agent: its answer and, if the policy bounds gaps, its proven gaps to the other arms."""
     for agent in certificate["agents"]:
         if all(arm["status"] in (ArmStatus.LEFT, ArmStatus.CLOSED) for arm in agent["arms"]):
             continue  # the agent has no question
@@ -129,7 +129,7 @@ def regret_phase_table(title: str, policy: Playing, run: Sequence[Phase]) -> Tab
 
 
 def regret_figure(results: Results, lower_bound: float, *, theme: str = "light") -> Figure:
-    """Plot the mean regret of all agents together over time: a line per policy, with a band for 80 % of the runs."""
+    """Plot the mean regret of all agents together over time, with a band between the 10 % and 90 % quantiles."""
     floor, curves = lower_bound / 100, [result["regret"]["curve"] for result in results]
     with canvas(theme, 8.5, 4.6) as (figure, style):
         panel = figure.subplots()

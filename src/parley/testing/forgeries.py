@@ -20,7 +20,7 @@ def tampered(records: Sequence[Record]) -> Iterator[tuple[str, list[Record]]]:
     """Yield tampered copies of a log, each with a description of the change.
 
     Each copy has one change. Every record is altered; every record but the last is removed, or swapped with the next.
-    The log is cut after every record before its last report. The last copy is rewritten entirely.
+    The log is cut after every record before its last accepted report. The last copy is rewritten entirely.
     """
     for place, record in enumerate(records):
         changes = {

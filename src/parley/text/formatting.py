@@ -113,7 +113,7 @@ def ranged(value: float | None, low: float | None, high: float | None, *, unit: 
     >>> ranged(0.05124, 0.0202, 0.0911), ranged(-12.34, -90.0, 30.0), ranged(None, None, None), ranged(0.0, 0.0, 0.0)
     ('0.051 (0.020 to 0.091)', '−12 (−90 to 30)', '–', '0')
 
-    Shares are in per cent, and differences between shares in points: "14 % less" would be something else.
+    Shares are in per cent, and differences between shares in points, because "14 % less" would be relative.
 
     >>> ranged(0.05124, 0.0202, 0.0911, unit="%"), ranged(-0.141, -0.37, 0.06, unit="points")
     ('5.1 % (2.0 to 9.1)', '−14 points (−37 to 6)')
@@ -149,7 +149,7 @@ def gap(value: float | None) -> str:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell of a table is right-aligned because it is a number; an empty cell counts as one.
+    """Whether a cell of a table is a number, so that it is right-aligned; an empty cell counts as a number.
 
     >>> [is_number(cell) for cell in ("1,234", "0.05 ± 0.01", "1.87 x", "above 0", "", "arm 3")]
     [True, True, True, True, True, False]

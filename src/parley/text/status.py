@@ -1,6 +1,6 @@
-"""The status of a study, an agent, and an agent's arm: one word each, the same everywhere.
+"""The status of a study, an agent, and an agent's arm: one term each, the same everywhere.
 
-Policies, logs, certificates, the API, pages, files and commands all use these words, and no others.
+Policies, logs, certificates, the API, pages, files and commands all use these terms, and no others.
 """
 
 from collections.abc import Iterable

@@ -133,7 +133,7 @@ async def administration_page(
 
 
 def _asked(shown: Page, status: StudyStatus) -> Considered | None:
-    """The act that the page's query asks to consider, as in `?freeze=Lyon`; None if there is none."""
+    """The act that the page's query asks to consider, as in `?freeze=Lyon`; None if it names no act."""
     for command, row in ACTS.items():
         value = shown.asked(command)
         if value and row.preview is not None and not row.of_report:

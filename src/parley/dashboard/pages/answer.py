@@ -40,8 +40,8 @@ HEAD = (
 async def certificate_of(shown: Page) -> dict[str, Any] | None:
     """The certificate, with its messages translatable; None if there is none yet or the reader may not see it.
 
-    A stored certificate omits empty keys. Here they are None: otherwise a template that names such a key would fail,
-    and only for the studies that lack the key.
+    A stored certificate omits empty keys. In the result they are None: otherwise a template that names such a key would
+    fail, and only for the studies that lack the key.
     """
     try:
         text = await shown.call(studies.get_certificate)
@@ -90,7 +90,7 @@ def _estimated(evidence: Mapping[str, Any], agent: int, arm: int) -> dict[str, A
 def answer_of(certificate: Mapping[str, Any], agent: int, *, by_arm: bool) -> dict[str, Any]:
     """One agent's answer, with a row per arm if `by_arm`.
 
-    `margin` is the smallest proven gap to a dropped arm; None unless every dropped arm has a proven gap.
+    `margin` is the smallest proven gap to a dropped arm; None if no arm was dropped or one has no such gap.
     """
     cells = list(_cells(certificate["evidence"], agent))
     bounds = [cell["gap_at_least"] for cell in cells if cell["dropped_in"]]
@@ -315,7 +315,7 @@ def attached(shown: Page, content: bytes, kind: str, name: str) -> Response:
 
 
 async def _everybody(shown: Page) -> dict[str, Any]:
-    """The findings of all agents, fetched in parts and joined, however many agents there are."""
+    """The findings of all agents that ask a question, fetched in parts and joined."""
     parts, place = list[Findings](), 0
     while not parts or place < parts[0].agent_count:
         parts.append(await shown.call(studies.get_findings, {"first": place, "columns": AT_ONCE}))

@@ -304,8 +304,8 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
 def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, int]]:
     """Truths in which an error can happen, each with the number of studies to simulate.
 
-    In these truths, each arm in turn is best by just more than the tolerance; the control is best by less than the
-    tolerance; every site has its own best arm; or the last site has a different best arm from all other sites.
+    In some, one arm (each in turn) is best by just more than the tolerance, or the control is best by less than the
+    tolerance. In others, every site has its own best arm, or only the last site's best arm differs from the others'.
     """
     problem, tolerance = instance.problem, instance.problem.tolerance
     many, made = ERRORS * planner.replications, list[tuple[Scenario, int]]()

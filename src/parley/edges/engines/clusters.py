@@ -17,7 +17,7 @@ class NoCluster(InvalidInput):
 
 
 def on_ray(engine: Engine, stack: ExitStack) -> Crew:
-    """Connect to a Ray cluster, or start one here; returns its workers. Closing `stack` disconnects."""
+    """Connect to a Ray cluster, or start one on this machine; returns its workers. Closing `stack` disconnects."""
     ray = need("ray", extra="ray", purpose="the engine ray")
     register = need("ray.util.joblib", extra="ray", purpose="the engine ray").register_ray
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
@@ -46,7 +46,7 @@ def on_ray(engine: Engine, stack: ExitStack) -> Crew:
 
 
 def on_dask(engine: Engine, stack: ExitStack) -> Crew:
-    """Connect to a Dask cluster, or start one here; returns its workers. Closing `stack` disconnects."""
+    """Connect to a Dask cluster, or start one on this machine; returns its workers. Closing `stack` disconnects."""
     need("dask", extra="dask", purpose="the engine dask")
     distributed = need("distributed", extra="dask", purpose="the engine dask")
     if engine.address is not None:

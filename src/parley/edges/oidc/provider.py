@@ -145,7 +145,7 @@ class Provider(SignIn):
         return waiting + await self._seal(kid, bound, waiting)
 
     async def _unseal(self, kid: str, bound: str, sealed: str) -> tuple[str, str]:
-        """Return when a text was sealed, and the text; raise a `Refusal` if the seal is wrong or too old."""
+        """Return the time of sealing and the sealed text; raise a `Refusal` if the seal is wrong or too old."""
         waiting, seal = sealed[:-64], sealed[-64:]
         if not hmac.compare_digest(seal.encode(), (await self._seal(kid, bound, waiting)).encode()):
             raise Refusal(
@@ -157,7 +157,7 @@ class Provider(SignIn):
         return at, words
 
     async def _seal(self, kid: str, bound: str, waiting: str) -> str:
-        """Compute a seal with a key that every server process has, and no browser: the digest in the person's row."""
+        """Compute a seal with a key that server processes know and browsers do not: the digest in the person's row."""
         row = await self._person(kid)
         if row is None:
             raise Refusal("not-allowed", f"{self.host} did not say who you are: start again")
@@ -309,7 +309,7 @@ def _bound(secret: str, shown: Page) -> str:
 
 
 def provider_cookie(request: Request) -> dict[str, Any]:
-    """Attributes of the cookie of a sign-in in progress; `samesite` is lax, as the provider's site sends people back.
+    """Attributes of the cookie of a sign-in in progress; `samesite` is lax, for the way back from another site.
 
     The cookie's value is a secret, the sealed text, and the address to go to afterwards, separated by dots.
     """

@@ -292,7 +292,7 @@ def _stored_log() -> list[Record]:
     "chain",
 )
 def verify(_: Bench) -> str:
-    """Verify the stored log, and every forgery of each of its records."""
+    """Check that the stored log is found sound, and that every forgery of it is noticed."""
     records = _stored_log()
     held = receipts_of(records)
     found = verify_log(records, held)

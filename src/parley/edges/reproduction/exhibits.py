@@ -143,7 +143,7 @@ def _comparison(
 
 
 def _values(columns: Sequence[Column], rows: list[Row], **made: Callable[[Row], Any]) -> tuple[tuple[Any, ...], ...]:
-    """The cells of a table, row by row. A function in `made` computes the column of that key; others are attributes."""
+    """A table's cells, row by row. Functions in `made` compute the columns of their keys; others are attributes."""
     return tuple(tuple(made.get(one.key, attrgetter(one.key))(row) for one in columns) for row in rows)
 
 

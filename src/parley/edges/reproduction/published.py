@@ -1,14 +1,14 @@
-"""Published numbers, for comparison only: nothing here is computed, or used to compute anything else.
+"""Published numbers, as printed: results to compare with, and two instances on which PF-UCB is run again.
 
 `TABLE1` and `TABLE2` are the two tables in Appendix E of Réda, Vakili and Kaufmann (NeurIPS 2022): means over 100 runs,
 with the spread as the paper states it. The paper rounds numbers of rounds, and standard deviations, up to whole numbers
 (it prints "± 0").
 
 `REGRET_INSTANCES` are the two instances, of four agents and nine arms, in the notebook that Shi, Shen and Yang (AISTATS
-2021) released. The regret is read off the notebook's plots, within a few per cent: realised regret of all agents over
-10 runs, with a confidence radius that is half of the proven one. The second instance demonstrates the enhanced form.
-Its means are in a binary file of the release; the means here are those that a public copy of the notebook prints, to
-eight decimals.
+2021) released. The regret is read off the notebook's plots, within a few per cent. It is the realised regret of all
+agents over 10 runs, with a confidence radius that is half of the proven one. The second instance demonstrates the
+enhanced form. Its means are in a binary file of the release; the means here are those that a public copy of the
+notebook prints, to eight decimals.
 """
 
 from collections.abc import Mapping

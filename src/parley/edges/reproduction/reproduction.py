@@ -72,7 +72,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One line of a table: an algorithm at one alpha and delta, printed by the paper or measured here."""
+    """One line of a table: an algorithm at one alpha and delta, published or measured."""
 
     policy: str
     source: str  # "published", or the source of a job
@@ -206,7 +206,7 @@ LINES: dict[str, Callable[[], Iterable[Line]]] = {
 
 
 def jobs(names: Iterable[str]) -> list[Job]:
-    """The jobs to measure for some tables, each job once."""
+    """The jobs to measure for the tables `names`, each job once."""
     return list(dict.fromkeys(line for name in names for line in LINES[name]() if isinstance(line, Job)))
 
 

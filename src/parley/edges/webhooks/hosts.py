@@ -19,7 +19,7 @@ TRANSITION = tuple(ipaddress.IPv6Network(one) for one in ("64:ff9b::/96", "64:ff
 
 @dataclass(frozen=True, kw_only=True)
 class AllowedHosts:
-    """Host names that webhooks may use, and networks that the names may resolve to besides the public Internet.
+    """Host names that webhooks may use, and networks that the names may resolve to in addition to the public Internet.
 
     >>> allowed = AllowedHosts.parse("example.org, *.example.com, 10.1.0.0/16")
     >>> allowed.names_host("a.example.com"), allowed.names_host("example.com"), allowed.names_host("10.1.2.3")

@@ -29,7 +29,7 @@ class Telling(StrEnum):
 
     @property
     def hidden(self) -> bool:
-        """Whether such messages reveal something about rewards. A webhook gets them only if it requests this kind."""
+        """Whether messages of this kind reveal something about rewards. Webhooks get them only on request."""
         return self in (Telling.HELD, Telling.PROPOSED)
 
 

@@ -100,7 +100,8 @@ def next_notice(
 ) -> Notice | None:
     """The first notice after a position: a sequence number in a study's log, and the number of a late report.
 
-    None if there is none. Events of the log and late reports are interleaved in the order in which they were recorded.
+    None if no notice follows. Events of the log and late reports are interleaved in the order in which they were
+    recorded.
     """
     record = _next_record(transaction, study, wanted, sequence=sequence, late=late)
     if Telling.LATE not in wanted:

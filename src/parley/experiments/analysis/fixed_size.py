@@ -61,7 +61,7 @@ class Cells:
 
     @classmethod
     def of(cls, draws: Draws, shape: tuple[int, int]) -> Cells:
-        """Summarize a table that has arms; `shape` is (number of arms, number of agents)."""
+        """Summarize a table with a column of arms; `shape` is (number of arms, number of agents)."""
         cell, size = _cell(draws), shape[0] * shape[1]
         counts = np.bincount(cell, minlength=size)
         means = np.bincount(cell, draws.outcome, size) / np.maximum(counts, 1)

@@ -3,8 +3,8 @@
 If the reward model has exact and normal inference, the study is simulated with each. The other designs have the same
 guarantee: with probability 1 - delta, every agent names an arm within the tolerance of its best arm. Designs that need
 a size (a fixed size, five looks, five looks that drop losers) are sized once: they get the smallest size with which
-they have the study's power under every truth of the table. Bechhofer's size and KN follow from the tolerance, so they
-apply only to studies with a tolerance.
+they have the study's power under every truth of the table. Bechhofer's size and the procedure KN (see `selection`)
+follow from the tolerance, so they apply only to studies with a tolerance.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OURS = Translatable("this study")
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    """The results of another design under one truth."""
+    """The results of a design other than the study, under one truth."""
 
     name: str
     label: str  # name for people
@@ -375,7 +375,7 @@ class Designs:
         return lambda draws: _figures(instances, [trial.run(draws) for trial in trials], draws, draws * cells)
 
     def under(self, instances: Sequence[Instance]) -> list[Peer]:
-        """Simulate each design under some truths; results are averages over these truths."""
+        """Simulate each design under the truths `instances`; results are averages over these truths."""
         found = [
             Peer(name=name, label=LABELS[name], figures=self.trial(name, instances)(size))
             for name, size in self.per_cell.items()

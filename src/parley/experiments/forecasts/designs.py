@@ -1,7 +1,7 @@
 """Textbook designs for comparison: a fixed size, and group-sequential looks by O'Brien and Fleming.
 
-Both draw every cell equally often, by a size fixed in advance. Every agent names the arms with its N best estimates if
-each of them beats every other arm by a critical value times the standard error, less the tolerance. The agent names
+Both draw every cell equally often, up to a size fixed in advance. Every agent names the arms with its N best estimates
+if each of them beats every other arm by a critical value times the standard error, less the tolerance. The agent names
 them at the end, or at the first of a few looks (at equal shares of the draws) that allows it. An agent names a bad arm
 only if that arm beats one of the agent's true best arms by as much. Each such pair, for each question, is a one-sided
 test at the level delta over the number of tests (Bonferroni), so the error probability is at most delta; scales are
@@ -58,7 +58,8 @@ def _normal(values: FloatArray) -> FloatArray:
 def obrien_fleming(looks: int, level: float) -> FloatArray:
     """`(look,)`: O'Brien and Fleming's critical values of a one-sided test with looks at equal shares of information.
 
-    The line for the sums is the same at all looks, so the critical value falls with the root of the information.
+    The line for the sums is the same at all looks, so a critical value is inversely proportional to the root of the
+    information.
 
     >>> obrien_fleming(2, 0.025).round(3).tolist(), obrien_fleming(1, 0.025).round(3).tolist()
     ([2.797, 1.977], [1.96])
@@ -223,7 +224,7 @@ class _Trial:
         return good & ~(open_ & required).any(axis=-1) & required.any(), ~good, spent
 
     def beaten(self, control: int, draws: int, look: int = 0) -> BoolArray:
-        """`(run, agent)`: whether some arm is proven better than the control at a look (from 0)."""
+        """`(run, agent)`: whether some arm is proven better than the control at a look, counted from 0."""
         found, spread = self.estimates(draws, look)
         width = self.quantiles[look] * np.sqrt(spread + spread[control])
         return np.asarray((found - found[:, control, None] >= width).any(axis=-2))

@@ -1,11 +1,11 @@
 """Forecasts of a running study, by simulating its remaining phases many times from its present state.
 
 Each continuation draws a truth that is plausible given the data (`plausible_means`), and the same policy continues from
-the present state. The spread of the totals is the forecast's uncertainty. Rewards are taken to be normal with the
-problem's scale, which is cautious for bounded rewards.
+the present state. The spread of the totals is the forecast's uncertainty. Each reward model has a sampler for
+forecasts; by default, rewards are normal, which is cautious for bounded rewards.
 
-This module also makes documents for the API, limited to what can be simulated during a request. All functions are pure:
-they take a study or a state and return a document.
+This module also makes documents for the API, limited to what can be simulated during a request. No function does I/O:
+each takes a study or a state, and returns its result.
 """
 
 import math

@@ -119,7 +119,7 @@ def right_text(study: ScenarioCost) -> str:
 
 
 def wrong_text(study: ScenarioCost) -> str:
-    """Format the share of wrong studies with its upper confidence bound: no error in a few hundred proves little."""
+    """Format the share of wrong studies with its upper bound: a few hundred studies without an error prove little."""
     wrong = int(study.mistaken.sum())
     share, bound = (f"{100 * one:.1f} %" for one in (study.error_rate, upper_bound(wrong, len(study.samples))))
     return gettext("%(share)s (at most %(bound)s)", share=localized(share), bound=localized(bound))

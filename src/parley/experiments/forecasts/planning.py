@@ -1,4 +1,4 @@
-"""Forecasts of the cost of a study that is not launched yet, by simulation of plausible truths.
+"""Forecasts of the cost of a study that is not launched yet, by simulating it under plausible truths.
 
 If the study states rates, the forecast includes a calendar of when every site draws, and a trade-off of days against
 money: a curve to choose from, along which the same study is planned for a higher and higher cost of a day.
@@ -112,7 +112,7 @@ class ScenarioCost:
 
     @property
     def costs(self) -> IntArray | FloatArray:
-        """`(study,)`: the costs to minimise: samples or, with a horizon, which fixes the samples, regret."""
+        """`(study,)`: the costs to minimise: regret if there is a horizon, which fixes the samples; else samples."""
         return self.samples if self.study_costs.regret is None else self.study_costs.regret
 
     def quantiles(self, *levels: float) -> list[float]:
@@ -384,8 +384,8 @@ def trade_off_studies(planner: Planner, problem: Problem, scenario: Scenario) ->
 def has_trade_off(policy: str, problem: Problem) -> bool:
     """Whether a study can trade days for money.
 
-    It cannot if it states no rates, if draws are free, if its policy plans by neither time nor money, or if it has a
-    horizon, until which all agents draw.
+    It cannot if it states no rates, if any draws are free, if its policy plans by neither time nor money, or if it has
+    a horizon: all agents then draw until the end.
     """
     paid = problem.rate is not None and bool((problem.price > 0).all())
     return paid and problem.horizon is None and policy_class(policy).plans_by_price

@@ -108,7 +108,7 @@ def gap_scenario(problem: Problem, gap: float) -> Scenario:
 def prior_scenario(
     problem: Problem, *, spread: float, heterogeneity: float, min_gap: float, instances: int, seed: int
 ) -> Scenario:
-    """Random instances, in which each mean mixes a level that all agents share with a level of one agent.
+    """Random instances, in which each mean mixes a level that all agents share with one that belongs to a single agent.
 
     `heterogeneity` is the weight of the agent's level. Levels are uniform over `spread`. An instance whose smallest gap
     is below `min_gap` is drawn again, since no study can be planned for a tie.

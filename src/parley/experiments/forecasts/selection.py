@@ -199,7 +199,8 @@ def kn(
 
     The variance S^2 of every difference of an agent's mixed rewards is known, or `estimated` once from the first draws.
     After r draws of each cell, an agent drops an arm when another is ahead by
-    `max(0, h^2 S^2 / (2 zone r) - zone / 2)`, with h^2 from `kn_limit` or `kn_constants`.
+    `max(0, h^2 S^2 / (2 zone r) - zone / 2)`, with h^2 from `kn_limit` or `kn_constants`; `zone` is the
+    smallest difference that matters.
     Less frequent looks only make false drops rarer (Jennison, Johnstone and Turnbull 1982).
     """
     problem, rng, scales = instance.problem, np.random.default_rng(seed), np.sqrt(cell_variances(instance))
@@ -249,9 +250,9 @@ def _needed(problem: Problem, alive: BoolArray, open_: BoolArray) -> IntArray:
 class DroppingTrial:
     """A multi-arm multi-stage trial under one truth, to be run at any size with the same random errors.
 
-    Looks are at even shares of the information, their levels are O'Brien and Fleming's, and Bonferroni's correction
-    counts, for every question, the pairs of one arm with each other arm. An agent drops an arm when another is proven
-    better. The agent's leader becomes its answer once no other arm can be better by the tolerance.
+    Looks are at even shares of the information, and spend the level as O'Brien and Fleming's do. With K arms,
+    Bonferroni's correction counts K - 1 comparisons per question. An agent drops an arm when another is proven better.
+    The agent's leader becomes its answer once no other arm can be better by the tolerance.
     """
 
     instance: Instance

@@ -44,7 +44,7 @@ MOST_TICKS = 7  # largest number of phases with a label
 
 @dataclass(frozen=True, kw_only=True)
 class Theme:
-    """The colours of a figure: of its background, text, lines and series."""
+    """The colours of a figure's background, text, lines and series."""
 
     ground: str  # background
     ink: str  # text
@@ -53,7 +53,7 @@ class Theme:
     series: tuple[str, ...]
 
     def colour(self, place: int) -> str:
-        """The colour of series number `place`, from 0; colours repeat after the last.
+        """The colour of series number `place`, counted from 0; colours repeat after the last.
 
         >>> THEMES["light"].colour(0)
         '#0072b2'
@@ -154,7 +154,7 @@ def column_width(inches: float | None) -> Iterator[None]:
 
 
 def side_by_side(count: int) -> int:
-    """The number of panels to put in one row: all `count` of them, but a single panel in a narrow column.
+    """The number of panels to put in one row: all `count` of them, or only one in a narrow column.
 
     >>> with column_width(3.35):
     ...     side_by_side(2)
@@ -174,7 +174,7 @@ def title_above(figure: Figure, text: str) -> None:
 def draw_boxes(
     panel: Axes, values: Sequence[Any], places: Sequence[float], *, colour: str, style: Theme, label: str, **more: Any
 ) -> None:
-    """Draw boxplots of one colour, one for each of `values`, at the positions `places`.
+    """Draw boxplots of one colour, one for each array in `values`, at the positions `places`.
 
     Boxes end at the quartiles; whiskers extend by up to 1.5 times the distance between the quartiles.
     """
@@ -314,7 +314,7 @@ def legend_below(figure: Figure, panel: Axes, *, columns: int = 8) -> None:
 
 
 def elimination_timeline(phases: Sequence[Phase], problem: Problem, *, theme: str = "light") -> Figure:
-    """Plot one run, a panel per agent: every arm's estimated mixed mean, up to the phase that dropped it (a cross)."""
+    """Plot one run, a panel per agent: each arm's estimated mixed mean, with a cross where the arm was dropped."""
     if not phases:
         raise InvalidInput("phases", found="none", allowed="at least one phase of a run")
     shown = min(problem.agent_count, MOST_PANELS)

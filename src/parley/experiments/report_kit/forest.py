@@ -61,9 +61,9 @@ def forest_chart(
 ) -> Markup:
     """A forest plot of one agent's `arms`, given in the form in which the API returns them.
 
-    `kind` selects the estimates: "mean", "to_leader" or "to_control". For differences, `to` is the arm whose value is
-    0, and the differences within the `tolerance` are shaded, since such arms count as equally good. For a guardrail,
-    `harm` is shaded.
+    `kind` selects the estimates: "mean", "to_leader" or "to_control". For differences, `to` is the arm to which the
+    others are compared, and differences within the `tolerance` are shaded: such arms count as equally good. For a
+    guardrail, `harm` is shaded.
     """
     shown = list(arms[:MOST]) if harm else _shown(arms)
     ends = [

@@ -1,7 +1,7 @@
 """Static pages with one layout, a light and a dark theme, tables, and figures as SVG; no scripts or external files.
 
-A page is a Jinja template in `templates/`, here or in another package, that extends `page.html`. It inserts tables by
-name, and figures made by `picture`.
+A page is a Jinja template that extends `page.html`, in the folder `templates/` of this package or of another. Tables,
+and figures made by `picture`, are values of the template.
 """
 
 import base64

@@ -77,7 +77,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Round numbers for a logarithmic axis: 1, 2 and 5 times powers of 10; only powers of 10 from three decades on.
+    """Round numbers for a logarithmic axis: 1, 2 and 5 times powers of 10; over three decades, only powers of 10.
 
     >>> log_ticks(80, 3_000), log_ticks(0.02, 1e6)[:3]
     ([100.0, 200.0, 500.0, 1000.0, 2000.0], [0.1, 1.0, 10.0])
@@ -191,8 +191,8 @@ MOST_SITES = 40  # largest number of sites in a calendar; more rows would be too
 def phase_begins(days: Sequence[Sequence[float]], delay: Sequence[float], round_days: float) -> list[float]:
     """The days on which the phases begin, and the day on which the last phase ends.
 
-    `days` is how long each agent draws, `(phase, agent)`; outcomes come `delay (agent,)` days later, and every round
-    of communication takes `round_days`.
+    `days (phase, agent)` is how long each agent draws in each phase. Outcomes arrive `delay (agent,)` days later, and
+    every round of communication takes `round_days`.
 
     >>> phase_begins([[4.0, 2.0], [4.0, 0.0]], delay=[0.0, 3.0], round_days=2.0)
     [0.0, 7.0, 13.0]
@@ -214,8 +214,8 @@ def calendar_chart(
 ) -> Markup:
     """The calendar of a study: a row per site, and a bar for the days on which a site draws in a phase.
 
-    Gaps between bars are waits for the slowest site and for late outcomes. `days` is `(phase, agent)`. Phases after the
-    first `decided` phases are planned only, so their bars are outlines.
+    Gaps between bars are waits for the slowest site and for late outcomes. `days` is `(phase, agent)`. Only the first
+    `decided` phases are decided; later phases are planned, so their bars are outlines.
     """
     width, left, right, row_height, top = 720.0, 150.0, 704.0, 22.0, 22.0
     begins = phase_begins(days, delay, round_days)

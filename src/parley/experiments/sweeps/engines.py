@@ -1,4 +1,4 @@
-"""Engines run the cells of a sweep through joblib: in processes of this machine, or on a cluster that an edge offers.
+"""Engines run the cells of a sweep through joblib: in processes on this machine, or on a cluster that an edge offers.
 
 A `Crew` yields results as they finish, in any order. If workers die, it raises `WorkersLost`: the caller keeps the
 results so far and runs the remaining cells again. Results do not depend on the engine, because a cell contains all the

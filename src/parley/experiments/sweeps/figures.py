@@ -66,7 +66,7 @@ def drawn_axes(results: Results) -> list[str]:
 def box_axis(results: Results) -> str | None:
     """The axis that groups boxplots: the first numeric axis, else the first other axis; None if there are no axes.
 
-    The policy and seeds do not count as axes here.
+    Neither the policy nor seeds count as axes for this.
     """
     names = [axis for axis in results.axes if axis not in (*INSTANCES, "policy")]
     return next(iter([*drawn_axes(results), *names]), None)
@@ -98,7 +98,7 @@ def bound_curve(results: Results, summary: pd.DataFrame, x: str) -> list[Curve]:
 
 
 def saving_curves(results: Results, x: str) -> list[Curve]:
-    """Curves along the axis `x` of a ratio: the lower bound with every agent alone, over the one with collaboration.
+    """Curves along the axis `x` of the lower bound with every agent alone, divided by the one with collaboration.
 
     The list is empty if the ratio does not depend on `x`.
     """
@@ -274,7 +274,7 @@ def sweep_figures(results: Results, summary: pd.DataFrame, *, level: float = 0.9
 def last_draws(results: Results) -> list[tuple[str, FloatArray, Problem]]:
     """For heat maps, every policy's name, mean draws and problem, from its last cell.
 
-    Cells with another number of arms or agents than the sweep's first cell are skipped.
+    Cells whose number of arms or agents differs from that of the first cell are skipped.
     """
     found: dict[str, tuple[str, FloatArray, Problem]] = {}
     shape = None

@@ -1,6 +1,6 @@
 """The report of a sweep: one self-contained HTML file, to open offline or to send to a colleague.
 
-Charts are SVG. They follow the reader's light or dark setting, and display their numbers on hovering. Every chart has a
+Charts are SVG. They follow the reader's light or dark setting, and display their numbers on hover. Every chart has a
 caption, and its numbers are also in a table.
 """
 
@@ -51,7 +51,7 @@ class Axis:
 
     @classmethod
     def over(cls, values: Iterable[float], start: float, end: float, *, logarithmic: bool, zero: bool = False) -> Self:
-        """An axis that fits all finite `values` between the positions `start` and `end`; with `zero` it includes 0."""
+        """An axis that fits all finite `values` between two positions; with `zero`, a linear axis includes 0."""
         known = [math.log10(value) if logarithmic else value for value in values if math.isfinite(value)] or [0.0, 1.0]
         low, high = min(known), max(known)
         margin = 0.04 * (high - low) or 0.5
@@ -161,7 +161,7 @@ def heat_map(title: str, draws: FloatArray, problem: Problem) -> Markup:
 
 
 def _titled(drawn: Markup, words: str) -> Markup:
-    """An SVG element with a text that appears on hovering."""
+    """An SVG element with a text that appears on hover."""
     return element("g", drawn, element("title", words))
 
 

@@ -136,8 +136,8 @@ def grouped(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[tuple[A
 def summary(results: Results, *, level: float = 0.95, method: str = "t") -> pd.DataFrame:
     """Summarize a sweep, with a row per cell: mean cost, rounds and error rate with intervals, and the bound.
 
-    Intervals of error rates are exact binomial intervals. `ratio` is the mean cost divided by the lower bound: c* for
-    samples, or C* log T for regret, which is the cost if every cell has a horizon T.
+    Intervals of error rates are exact binomial intervals. `ratio` is the mean cost divided by the lower bound. The cost
+    is regret if every cell has a horizon, else the number of samples.
     """
     frame = results.costs()
     if not results.per_replication:

@@ -1,4 +1,4 @@
-"""Sweeps: a base study and axes, whose values are combined into cells; docs/experiments.md has an example of the file.
+"""Sweeps: a base study and axes, whose values are combined into cells; docs/experiments.md has an example.
 
 All cells are checked before the first is run. A cell is one study with one policy and many replications; its key is a
 hash of all data that its numbers depend on. A worker receives a cell as plain data and returns a `CellResult`. Workers
@@ -333,7 +333,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class CellResult:
-    """The results of a cell, with an entry per replication; a second run differs only in `seconds`."""
+    """The results of a cell; arrays are `(replication,)` unless stated. A second run differs only in `seconds`."""
 
     key: str
     costs: StudyCosts

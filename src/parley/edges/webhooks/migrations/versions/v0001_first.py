@@ -1,4 +1,4 @@
-"""Version 1 of the tables, which are created as in `tables`; the migrations of later versions start here."""
+"""Version 1 of the tables: new databases get those of the module `tables`; later migrations start here."""
 
 revision = "0001"
 down_revision = None
