@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tests.protocol.test_minimum_cell import logged
 
 from parley.errors import IllegalMove, ImpossibleReport, InvalidInput
 from parley.protocol import Report, Stage, apply, create, read_log, verify_log
-from parley.protocol.certificate import issue_certificate
+from parley.protocol.certificate import _as_far_as_complete, issue_certificate
 from parley.protocol.events import Cancelled, Certified, PhaseClosedEarly, ReportAccepted, StudyCreated, read_event
 from parley.protocol.messages import StudyMessage
 from parley.protocol.previews import early_close_preview
@@ -287,3 +288,12 @@ def test_counts_of_many_times_the_plan_are_refused_unless_the_study_states_it():
     taken(trial, 0, [3 * count for count in trial.plan.draws(0)], reason="more-people")
     stated = create("s", study_message(3, 3, "evidence", most_times_plan=10.0))
     taken(stated, 0, [10 * count for count in stated.plan.draws(0)], reason="more-people")
+
+
+@pytest.mark.parametrize(("arms", "said"), [(6, "5 % of arm 1 "), (7, "1 more arm "), (8, "2 more arms ")])
+def test_at_most_six_arms_are_named_of_those_whose_draws_are_missing(arms, said):
+    whole = ((95,),) * arms
+    trial, decision = create("s", study_message(1, arms, "evidence")), SimpleNamespace(counts=whole, asked=whole)
+    words = _as_far_as_complete("all answers right", trial, [decision], ((5,),) * arms, ())
+    assert said + "are missing" in words
+    assert words.count("5 % of arm") == min(arms, 6)

@@ -299,11 +299,11 @@ def _as_far_as_complete(
     if not worst:  # only draws of withdrawn arms are missing, and the guarantee does not cover these
         return guarantee
     shown = _shares(worst[:MOST_ARMS])
-    shown += (
-        Translatable(" and part of the draws of {0} more arms", len(worst) - MOST_ARMS)
-        if len(worst) > MOST_ARMS
-        else ""
-    )
+    more = len(worst) - MOST_ARMS
+    if more == 1:
+        shown += Translatable(" and part of the draws of 1 more arm")
+    elif more > 1:
+        shown += Translatable(" and part of the draws of {0} more arms", more)
     limit = trial.study.problem.most_missing
     if worst[0][0] > limit:
         return Translatable(WITHDRAWN, shown, 100 * limit, guarantee)
