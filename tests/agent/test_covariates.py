@@ -135,7 +135,7 @@ def test_it_is_asked_for_before_the_arm_and_never_taken_after_it(tmp_path):
     with Site(tmp_path, study="s", agent="a", rules=RULES, key=b"k") as site:
         begin(site)
         with pytest.raises(
-            InvalidInput, match="Age: found nothing; allowed: either a number or a note that the value is not"
+            InvalidInput, match="Age: found nothing; allowed: before the assignment, either a number or a note"
         ):
             site.assign("p-1")
         assert "p-1" not in site.people.persons, "nobody learns the arm first"

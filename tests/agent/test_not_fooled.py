@@ -161,7 +161,7 @@ def test_a_report_of_somebody_else_is_not_taken_for_ones_own(house):
     answer = (200, "application/json", json.dumps({"report": other.to_json()}).encode())
     with portal(house, answer, every=1) as address, Client(address, house.token) as client:
         assert client.report("trial", 1, "agent 2") == other
-        with pytest.raises(CoordinatorError, match="that of 'agent 2'"):
+        with pytest.raises(CoordinatorError, match="sent the report of 'agent 2'"):
             client.report("trial", 1, "agent 1")
 
 
