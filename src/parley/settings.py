@@ -712,7 +712,7 @@ class StudySettings:
         (), (list,), text_list,
         "what sites call an outcome of 1 and one of 0, as in `[\"closed\", \"open\"]`, where outcomes are 0 or 1",
         default="yes and no, in the reader's language", section="sites", key="words",
-        sentence="outcomes of 1 and 0 are called: {value}",
+        sentence="names of the outcomes 1 and 0: {value}",
     )
     kits: bool = setting(
         False, (bool,), switch,

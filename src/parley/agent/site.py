@@ -565,9 +565,9 @@ class Site:
     def _others(self, book: PhaseBook, counts: Sequence[int] | None = None) -> tuple[DrawnOutcome, ...]:
         """The further outcomes of a phase, as the study counts them.
 
-        All values of a cell that is too small count as missing. So do the values of a cell that had too few rewards to
-        report, since they would reveal how many people it has. Pass `counts`, the number of people per arm, if the
-        report states these numbers anyway.
+        A cell with too few values of an outcome counts as all missing. So does a cell with too few rewards to report:
+        its values would reveal how many people it has. Pass `counts`, the number of people per arm, if the report
+        states these numbers anyway.
         """
         rewards = map(len, self._kept(book))
         reported = counts or [kept + missing for kept, missing in zip(rewards, book.missing, strict=True)]

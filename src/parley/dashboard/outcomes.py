@@ -45,7 +45,7 @@ class GuardedCell:
 
     @property
     def words(self) -> str:
-        """The status in the reader's words."""
+        """The status in the reader's language."""
         return translated(WORDS[self.status])
 
     @property

@@ -69,7 +69,7 @@ def says_nothing(low: float | None, high: float | None, *, rates: bool, largest_
 def site_standings(
     status: StudyStatus, board: Board, case: Explained | None, now: datetime | None = None
 ) -> list[SiteStanding]:
-    """The status of every agent of the board, in order, in the reader's words."""
+    """The status of every agent of the board, in order, in the reader's language."""
     now = now or datetime.now(UTC)
     missing = {entry.agent: entry for entry in status.missing}
     reported = {entry.agent: entry.at for entry in status.reported}

@@ -138,7 +138,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
         Translatable("One row per line, with the numbers separated by commas."),
     ),
     "weights.features": (
-        Translatable("Features of each agent, in numbers"),
+        Translatable("Features of each agent, as numbers"),
         Translatable("Give one row for each agent instead of a similarity for each pair."),
     ),
     "weights.kernel": (Translatable("How to compute similarity from these numbers"), ""),

@@ -238,7 +238,7 @@ def _closed_early(trial: Trial, given: Given) -> events.PhaseClosedEarly:
 
 
 def _closing(trial: Trial, given: Given) -> EarlyClosePreview:
-    """Preview an early close. Raises if the act itself would be refused: for another phase, or without any report."""
+    """Preview an early close; raises if the close itself would be refused: wrong phase, no report, or fixed counts."""
     blank = Given(phase=given.phase, reason="", preview="")
     admit(trial.situation(), _closed_early(trial, blank))
     return early_close_preview(trial)

@@ -329,7 +329,7 @@ class Report(Message, tag="parley/report/1"):
     squares: Annotated[Sums, described("Left out in a private study.")] = ()
     missing: Annotated[Counts, described("Per arm: people whose outcome will never come.")] = ()
     reason: Annotated[
-        str, Meta(max_length=40, description="Why the counts differ from the plan: a word of the list in the docs.")
+        str, Meta(max_length=40, description="Why the counts differ from the plan: a word from the list in the docs.")
     ] = ""
     final: Annotated[
         bool, described("Fewer draws than planned, and no more will come: this agent has closed its phase.")

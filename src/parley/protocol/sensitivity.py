@@ -27,7 +27,8 @@ from parley.totals import Totals
 from parley.weights import WeightPath
 
 WORDS = (
-    "holds: right for all of these weights at once with probability at least the level, beside that of the answer; "
+    "holds: right for all of these weights at once with probability at least the level, in addition to that of the "
+    "answer; "
     "proven: right with at least this probability for a reader who would have chosen these weights before the study; "
     "leads: the best estimate, and not proven; other: another arm has the best estimate"
 )

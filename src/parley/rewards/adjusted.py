@@ -80,7 +80,7 @@ class _OfOutcomes(RewardModel):
         return self.stated.scenario(gap)
 
     def other_guesses(self) -> list[tuple[str, str, Any]]:
-        """Alternatives to the guesses about the outcomes, as models of outcomes; the problem adjusts these again."""
+        """Alternatives to the guesses about the outcomes, as unadjusted models, which `Problem` then adjusts."""
         return self.stated.other_guesses()
 
     def check_means(self, means: FloatArray) -> None:

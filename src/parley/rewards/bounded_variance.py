@@ -169,7 +169,7 @@ def _reach(shares: FloatArray, reference: FloatArray) -> FloatArray:
 def spread_stakes(shares: FloatArray, reference: FloatArray, gaps: FloatArray, variance: FloatArray) -> FloatArray:
     """Stakes `(bet, mixture)` for the given `gaps`: about gap / variance, within the limit.
 
-    With one cell, gap / (variance + gap |a| c) maximises the expected log payoff; with several cells that stake is a
+    With one cell, gap / (variance + gap |a| c) maximises the expected log payoff; with several cells, this stake is a
     little too small.
     """
     farthest = (np.abs(shares) * _reach(shares, reference)).max(axis=(1, 2))[:, None]

@@ -314,7 +314,7 @@ def _pieces(cells: IntArray, counts: IntArray) -> Iterator[tuple[IntArray, IntAr
 
 
 def history_of(draws: Draws, arms: int, model: RewardModel, weighed: BoolArray | None = None) -> History:
-    """The pools of a table, after a check that its outcomes fit the model: within its range, whole, or of two values.
+    """The pools of a table. Raises if an outcome does not fit the model: its range, whole numbers, or its two values.
 
     Where the model needs 0 and 1, any two values are accepted; the smaller becomes 0, the larger 1.
     """

@@ -1,4 +1,4 @@
-"""Outcomes from an uploaded table: preview what every row would do, in the reader's words, and record the rows.
+"""Outcomes from an uploaded table: preview what every row would do, in the reader's language, and record the rows.
 
 The columns are `participant` and `reward`, or the words for these in any language and for any audience of the page. A
 cell is `missing` if its outcome will not come, and empty if the outcome is not known yet. Values of 0 or 1 may be
@@ -278,7 +278,7 @@ def _note_change(taken: Taken, line: int, rules: OutcomeRules, entered: Entered,
 
 
 def said_value(rules: OutcomeRules, value: float | None) -> str:
-    """The value of an outcome in the reader's words; None means that no outcome will come."""
+    """The value of an outcome as the reader sees it; None means that no outcome will come."""
     if value is None:
         return gettext("no outcome will come")
     return words_for(rules)[0 if value else 1] if rules.values == YES_OR_NO else figure(value)

@@ -19,8 +19,8 @@ def receipts_of(records: Sequence[Record]) -> list[Receipt]:
 def tampered(records: Sequence[Record]) -> Iterator[tuple[str, list[Record]]]:
     """Yield tampered copies of a log, each with a description of the change.
 
-    Each copy has one change. Every record is altered; every record but the last is removed, or swapped with the next.
-    The log is cut after every record before its last accepted report. The last copy is rewritten entirely.
+    Every copy but the last has one change: a field of one record is altered, one record is removed (not the last), two
+    neighbours are swapped, or the log is cut at a point before its last accepted report. The last copy is `rewritten`.
     """
     for place, record in enumerate(records):
         changes = {

@@ -62,7 +62,7 @@ def reading(audience: str = "bandit", language: str = "en") -> Iterator[None]:
 
 
 def gettext(message: str, **values: object) -> str:
-    """A message in the reader's words, with its values filled in.
+    """A message in the reader's language, with its values filled in.
 
     >>> gettext("%(share)s %% of %(name)s", share=5, name="A")
     '5 % of A'
@@ -71,7 +71,7 @@ def gettext(message: str, **values: object) -> str:
 
 
 def ngettext(one: str, many: str, count: int, **values: object) -> str:
-    """A message about one or many things, in the reader's words; `num` is the count with thousands separators.
+    """A message in the reader's language, singular or plural by `count`; `num` is the count with thousands separators.
 
     >>> ngettext("%(num)s draw of %(arm)s", "%(num)s draws of %(arm)s", 1, arm="A")
     '1 draw of A'
@@ -221,7 +221,7 @@ def numeral(value: float, form: str) -> Translatable:
 
 
 def translated(text: str, messages: Mapping[str, Any] | None = None) -> str:
-    """A text in the reader's words if it is translatable or `messages` has its message; otherwise the text itself.
+    """A text in the reader's language if it is translatable or `messages` has its message; otherwise the text itself.
 
     >>> said = Translatable("the study ends after at most {value:,} samples", value=9)
     >>> with reading("trial"):

@@ -322,7 +322,7 @@ def any_session_over(transaction: Transaction, *, at: str) -> bool:
 class TokenCache:
     """Cache of tokens: if no other process can revoke tokens, a known token needs no database lookup.
 
-    On SQLite one process has the file to itself: a row that it read stays true until it changes the row, and a
+    On SQLite one process has the file to itself: a row that it has read stays valid until it changes the row, and a
     revocation calls `forget`. On PostgreSQL another process may revoke a token at any moment, so nothing is cached and
     every request reads the row; simultaneous requests share a lookup. Either way a token is useless once the request
     that revoked it has been answered. The cache is used on the event loop only, so it needs no lock.

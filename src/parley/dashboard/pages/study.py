@@ -97,7 +97,7 @@ class BoardCell:
 
     @property
     def words(self) -> str:
-        """The status in the reader's words, with the phase if the arm was dropped."""
+        """The status in the reader's language, with the phase if the arm was dropped."""
         if self.settled:
             return gettext("settled")
         return translated(self.status.described(self.dropped_in))

@@ -67,7 +67,7 @@ POLICIES = ("evidence", "wcpe", "uniform")
 
 
 class Flaw(ParleyError):
-    """Raised by a check if this installation does not keep a promise of Parley."""
+    """Raised by a check if this installation breaks one of Parley's promises."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -265,8 +265,8 @@ def standing(problem: Problem, state: Pairs, line: float) -> FloatArray:
     """`(..., arm, agent)`: the ranking that decides which arms lead; -inf for arms that may not be answers.
 
     Arms are ranked by their estimate, plus or minus up to half the tolerance depending on the wealth of the arm's
-    pairs: in a tie, nothing is gained by following whichever arm has the best estimate now. The proof holds for every
-    ranking that depends on the past alone.
+    pairs. So in a tie, the arm with the most evidence leads, not whichever arm has the best estimate now. The proof
+    holds for every ranking that depends on the past alone.
     """
     rows, mixed = _rows(problem, state), problem.mixed(state.means)
     itself = rows[..., :, None, :] == np.arange(problem.arm_count)[:, None]
