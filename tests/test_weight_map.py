@@ -9,7 +9,6 @@ from parley.cli.bounds import bounds_command
 from parley.errors import InvalidInput
 from parley.policies import make_policy
 from parley.policies.evidence.tolerance import log_parts
-from parley.problem import Instance
 from parley.simulation import phases, simulate
 from parley.study import parse_study, toml_text
 from parley.weight_map import WeightMap, halfway, stated_alone, step_columns, weight_maps
@@ -169,11 +168,9 @@ def test_every_question_that_may_be_asked_has_its_share_of_delta_before_the_stud
     spent = np.exp(log_parts(problem) - policy.line)[problem.questions]
     assert spent.sum() == pytest.approx(problem.delta)
     assert spent[problem.finer[problem.questions]].sum() == pytest.approx(0.2 * problem.delta)
-    # After the first phase the pairs of a column hold no more than that.
-    instance = Instance(problem=problem, means=np.tile([[0.5], [0.3], [0.0]], problem.agent_count))
-    after = next(phases(policy, instance, seed=0)).after
+    # The study is closed: before the first phase, the pairs of a column hold no more than that.
     others = ~np.eye(3, dtype=np.bool_)[..., None]
-    held = np.where(others, np.exp(after.log_pairs - policy.line), 0.0).sum(axis=-3).max(axis=-2)
+    held = np.where(others, np.exp(policy.start().log_pairs - policy.line), 0.0).sum(axis=-3).max(axis=-2)
     assert (held <= np.exp(log_parts(problem) - policy.line) * (1 + 1e-9)).all()
 
 
@@ -198,7 +195,7 @@ def test_a_finer_step_is_told_where_its_neighbours_differ_and_follows_from_them_
 
 def test_a_finer_step_costs_no_draw_while_its_neighbours_have_no_answer():
     """Were it asked from the start, its smaller share of delta would make every study longer."""
-    means = [[0.5, 0.5], [0.2, 0.1], [0.0, 0.0]]
+    means = [[0.5, 0.5], [0.4, 0.3], [0.1, 0.1]]
     _, policy, run, _ = run_of(DOUBT | {"steps": 2, "refine": 1}, means)
     state = run[0].after
     losing = policy._worth_drawing(state, policy.contrasts(state)).losing.any(axis=(0, 1))

@@ -118,9 +118,10 @@ class Site:
 
 
 def exactly(draws, means, shift=0.0):
+    """Rewards of this mean; they scatter by 1, unless there is only one."""
     counts = np.array(draws)
     sums = counts * (means + shift)
-    return Totals(counts=counts, sums=sums, squares=counts * (1 + (means + shift) ** 2))
+    return Totals(counts=counts, sums=sums, squares=counts * ((counts > 1) + (means + shift) ** 2))
 
 
 def sign_in(browser, token):

@@ -17,7 +17,7 @@ from parley.cli.main import main
 from parley.text.status import ArmStatus
 from parley.totals import Totals
 
-TIED = np.array([[0.5, 0.5], [0.49, 0.51], [-3.0, -3.0]])
+TIED = np.array([[0.5, 0.5], [0.49, 0.51], [-6.0, -6.0]])
 TOLERANT = TWO.replace('name = "Two sites"', 'name = "A tie"\ntolerance = 0.4')
 
 

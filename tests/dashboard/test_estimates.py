@@ -5,6 +5,7 @@ import io
 from xml.etree import ElementTree
 
 import httpx2
+import numpy as np
 import pytest
 from markupsafe import escape
 from tests.dashboard.site import TWO
@@ -106,7 +107,7 @@ def test_what_is_said_of_the_candidates_is_what_is_proven_of_them(here):
     ):
         study = f"left-{len(tolerance)}"
         here.create(TWO.replace("[weights]", f"max_rounds = 1\n{tolerance}\n\n[weights]"), study)
-        here.run(study)
+        here.run(study, np.array([[0.5, 0.5], [0.49, 0.51], [0.48, 0.5]]))
         with here.browser() as browser:
             text = browser.get(f"/studies/{study}/answer").text.replace("&#39;", "'")
         assert words in text

@@ -168,7 +168,7 @@ def compare(kind, rng):
         arms=arms, weights=random_weights(rng, agents), top=min(top, arms - 1), delta=float(rng.uniform(0.05, 0.4)),
         tolerance=float(rng.uniform(0.05, 0.5)), noise=make_model(**MODELS[kind]),
     )  # fmt: skip
-    if plan.is_closed(problem):  # the twin knows those, and the judge does not
+    if plan.is_closed(problem) or plan.ends_surely(problem):  # the twin knows those, and the judge does not
         return
     policy, judge = make_policy("evidence", problem), Judge(problem)
     with patch.object(plan, "size_of_ties", lambda *_: None):  # the judge knows no last look

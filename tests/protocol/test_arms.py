@@ -84,7 +84,7 @@ def test_an_agent_that_had_its_answer_is_asked_again_when_an_arm_opens():
 
 @pytest.mark.parametrize("study", first_quick({}, {"tolerance": 0.1}, {"answers": "each"}, {"top": 2}))
 def test_what_a_withdrawn_arm_had_beaten_can_win(study):
-    course = late(phases=2, dormant=(), **study)
+    course = late(phases=1 if "tolerance" in study else 2, dormant=(), **study)  # closed studies take fewer
     phase, before = course.trial.phase, course.trial
     shown = withdraw_arm_preview(before, "arm 4")
     trial = course.withdraw_arm("arm 4")

@@ -28,6 +28,7 @@ from parley.rewards.bets import (
     log_bet,
     log_boost,
 )
+from parley.rewards.binary_normal import restricted_rates
 from parley.rewards.intervals import stack_phases
 from parley.simulation import simulate
 from parley.study import parse_study
@@ -210,3 +211,26 @@ def test_intervals_and_bounds_on_gaps_stay_exact():
 
     mine, exact = ends(MODEL), ends(Binary())
     assert np.array_equal(mine, exact)
+
+
+@pytest.mark.parametrize("near", [1e-4, 1e-3, 0.01, 0.1])
+@pytest.mark.parametrize(("ones", "others"), [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)])
+def test_restricted_rates_are_found_without_successes_too(ones, others, near):
+    """Without any, a small tolerance had a variance of 0: two arms of rates below 1 % decided after one phase."""
+    draws = 68.0
+    shares, counts = np.array([[[1 / draws], [-1 / draws]]]), np.full((1, 2, 1), draws)
+    observed = np.array([[[ones / draws], [others / draws]]])
+    found = restricted_rates(shares, counts, observed, near)[0, :, 0]
+    assert found[1] - found[0] == pytest.approx(max(near, others / draws), abs=1e-9)
+    if ones == others:
+        assert found == pytest.approx([0.0, near])
+
+
+@pytest.mark.parametrize("rate", [None, 0.0005])
+def test_rates_of_one_in_thousands_err_in_at_most_delta_just_beyond_the_tolerance(rate):
+    model = BinaryNormal(rate=rate)
+    problem = Problem(arms=2, weights=[[1.0]], noise=model, tolerance=1e-4, delta=0.1)
+    instance = Instance(problem=problem, means=[[0.0006001], [0.0005]])
+    found = simulate(make_policy("evidence", problem), instance, replications=1000, seed=20261119)
+    assert found.finished.all()
+    assert 0.03 < found.error_rate <= 0.1

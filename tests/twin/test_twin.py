@@ -14,6 +14,7 @@ from tests.support import first_quick
 from tests.twin.twin import OWN, Cells, Pairs, Sets, Twin
 
 from parley import Instance, Problem, Totals, make_policy
+from parley.policies.evidence.plan import is_tight
 from parley.rewards import Binary, BinaryNormal, Bounded, BoundedVariance, Count, Gaussian, SubGaussian, UnknownScale
 
 CLOSE = 1e-5  # in logarithms: a multiplier is accepted a little below its largest value
@@ -167,10 +168,15 @@ def not_as_planned(seed, model, tolerance):
     return race(rng, drawn_study(rng, model, tolerance, budgets=False), lambda plan: other_counts(rng, plan))
 
 
+def twin_of(policy):
+    tight = is_tight(policy.problem, policy.line) if policy.problem.tolerance else False
+    return Twin(policy.problem, largest=policy.largest_size, tight=tight)
+
+
 def race(rng, instance, reported):
     """A study from start to end, or to the first phase after which the two differ."""
     policy = make_policy("evidence", instance.problem)
-    twin, state = Twin(instance.problem, largest=policy.largest_size), policy.start()
+    twin, state = twin_of(policy), policy.start()
     while not state.finished and state.phase < MOST_PHASES:
         counts = reported(policy.plan(state))
         state, found = step(policy, state, twin, rewards(rng, instance, counts))
@@ -184,7 +190,7 @@ def a_site_is_lost(seed, model, tolerance):
     rng = np.random.default_rng(seed)
     instance = drawn_study(rng, model, tolerance, agents=3, budgets=False)
     policy = make_policy("evidence", instance.problem)
-    twin, state, taken = Twin(instance.problem, largest=policy.largest_size), policy.start(), []
+    twin, state, taken = twin_of(policy), policy.start(), []
     lost, when = int(rng.integers(3)), int(rng.integers(1, 4))
     while not state.finished and state.phase < MOST_PHASES:
         if state.phase == when:
@@ -204,7 +210,7 @@ def a_site_is_lost(seed, model, tolerance):
     weights[:, stay] = shares / shares.sum(axis=0)
     instance = replace(instance, problem=instance.problem.with_(weights=weights))
     policy = replace(make_policy("evidence", instance.problem), idle=(lost,), unasked=(lost,))
-    twin, state = Twin(instance.problem, largest=policy.largest_size), policy.start()
+    twin, state = twin_of(policy), policy.start()
     twin.idle = twin.left = (lost,)
     while not state.finished and state.phase < MOST_PHASES:
         place = int(state.phase)
@@ -226,7 +232,7 @@ def arms_come_and_go(seed, model, tolerance):
         if whole.arm_count - len(closed) <= whole.top:
             continue
         policy = make_policy("evidence", whole.with_(dormant=[whole.arms[arm] for arm in closed]))
-        twin, state = Twin(policy.problem, largest=policy.largest_size), policy.start()
+        twin, state = twin_of(policy), policy.start()
         while not state.finished and state.phase < until:
             place = int(state.phase)
             if place == len(taken):

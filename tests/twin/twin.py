@@ -129,8 +129,8 @@ class Cells:
 class End:
     """What a pair of a closed study knows of the end: where it lies, if both are contenders, and if this look is it."""
 
-    def __init__(self, horizon: float | None, level: float, closes: bool) -> None:
-        self.horizon, self.level, self.closes = horizon, level, closes
+    def __init__(self, horizon: float | None, level: float, closes: bool, late: float = 1.0) -> None:
+        self.horizon, self.level, self.closes, self.late = horizon, level, closes, late
 
 
 class Contrast:
@@ -163,6 +163,7 @@ class Model(ABC):
     """What a phase pays. Subclasses know their rewards."""
 
     boosted = False
+    kept = 0.02  # of its level, by a pair that loses its last look
 
     def __init__(self, noise: Any, arms: int, agents: int) -> None:
         self.noise, self.arms, self.agents = noise, arms, agents
@@ -212,7 +213,7 @@ class Model(ABC):
         each = self.past_variances(bet.past)
         past, phase = 1 / bet.variance(bet.past, each), 1 / bet.variance(bet.fresh, each)
         t = min((past + phase) / (past + max(1 / bet.end.horizon, phase)), 1.0)
-        boundary = -float(ndtri(bet.end.level * t**1.5))
+        boundary = -float(ndtri(bet.end.level * t**bet.end.late))
         needed = (boundary * math.sqrt(past + phase) - (bet.value(bet.past) + shift) * past) / math.sqrt(phase)
         least = -float(ndtri(0.3 * math.exp(-missing)))
         most = 0.6 if missing < math.log(2) else 0.9
@@ -221,7 +222,7 @@ class Model(ABC):
     def last_look(self, bet: Contrast, over: bool) -> tuple[bool, float]:
         """Whether it is one, and what is kept of the level: nothing where nothing follows."""
         closes = bet.end is not None and bet.end.closes
-        return over or closes, 0.05 if closes and not over else 0.0
+        return over or closes, self.kept if closes and not over else 0.0
 
     def gap_bound(self, bound: GapBound, bets: Sequence[Contrast], line: float) -> float:
         """A lower bound on an arm's gap by the inverted mixture, from contrasts with its N opponents."""
@@ -250,6 +251,8 @@ class Model(ABC):
 
 class KnownScale(Model):
     """`gaussian` and `subgaussian` of stated scale; `bounded` by Hoeffding has half the range for the scale."""
+
+    kept = 0.005
 
     def __init__(self, noise: Any, arms: int, agents: int) -> None:
         super().__init__(noise, arms, agents)
@@ -472,7 +475,7 @@ class Binary(Model):
 class BinaryNormal(Binary):
     """Zeros and ones by the normal approximation, where variances are known well enough."""
 
-    boosted = True
+    boosted, kept = True, 0.005
 
     def known(self, bet: Contrast, missing: float) -> bool:
         """By the counts of the phase and the rates of the past: how far the estimated variance will scatter."""
@@ -640,7 +643,7 @@ class Question(ABC):
         self.active = [arm for arm in range(twin.arms) if arm not in twin.closed]
         self.dropped_in = [0] * twin.arms
         self.bounds = [GapBound(twin.tau) for _ in range(twin.arms)]
-        self.bounded = twin.arms - twin.top  # how many arms the union over bounds pays for
+        self.bounded = twin.arms - twin.top  # how many bounds the union over them pays for, per agent
 
     @property
     def decided(self) -> bool:
@@ -897,8 +900,34 @@ class Pairs(Question):
         return arm in self.twin.closed or past.undrawn(arm)
 
     def ends(self, past: Cells, fresh: Cells) -> dict[tuple[int, int], End]:
-        """What pairs know of the end of the study: nothing."""
-        return {}
+        """What pairs know of the end of the study: whether this look gives an answer whatever it draws."""
+        known = [arm for arm in self.active if not self.unknown(arm, past)]
+        if not self.twin.sure or not self.ending(known, past, fresh):
+            return {}
+        return {pair: End(None, 0.0, True) for pair in self.wealth if set(pair) <= set(known)}
+
+    def ending(self, among: Sequence[int], past: Cells, fresh: Cells) -> bool:
+        """Whether one of these arms wins against all the others, by the levels of the pairs and the counts."""
+        each, heights = self.twin.model.past_variances(past), {}
+        for (row, j), had in self.wealth.items():
+            won, bet = had >= self.line, self.contrast(row, j, past, fresh)
+            root = math.sqrt(bet.variance(fresh, each)) if bet.drawn(fresh) else math.inf
+            heights[row, j] = -math.inf if won else self.quantile(had) * root if math.isfinite(root) else 1e9
+        return largest_mean(heights, among) <= self.twin.problem.tolerance
+
+    def quantile(self, had: float) -> float:
+        """What a score must reach in a last look."""
+        return -float(ndtri((1 - self.twin.model.kept) * math.exp(had - self.line)))
+
+    def held(self, had: float) -> float:
+        """The part of its wealth that a pair stakes in no look but its last."""
+        short = math.log(self.reserve) - had
+        return math.exp(min(short, math.log(0.999))) if short <= math.log(2) else 0.0
+
+    @property
+    def reserve(self) -> float:
+        """What a pair has at least."""
+        return 0.02 / (self.twin.arms - 1) if self.twin.sure else 1e-300
 
     def settle(self, past: Cells, fresh: Cells, last: bool) -> None:
         """Every pair below the line bets; N arms on the line against all others are an answer."""
@@ -913,8 +942,13 @@ class Pairs(Question):
             error = math.sqrt(bet.variance(past, self.twin.model.past_variances(past)))
             final, _ = self.twin.model.last_look(bet, last)
             hopeless = bet.value(past) + tolerance + 2 * error <= 0 and not final
-            if not self.on_the_line(had) and not hopeless:
-                self.wealth[row, j] = had + self.log_payoff(bet, self.line - had, last, tolerance)
+            if not self.on_the_line(had) and not hopeless and bet.drawn(fresh):
+                held = self.held(had) if self.twin.sure and not final else 0.0
+                staked = had + math.log1p(-held)
+                after = staked + self.log_payoff(bet, self.line - staked, last, tolerance)
+                if held and not self.on_the_line(after):
+                    after = log_sum([after, had + math.log(held)])
+                self.wealth[row, j] = after
 
         def covers(row: int) -> set[int]:
             return {j for j in arms if j != row and self.on_the_line(self.wealth[row, j])}
@@ -927,17 +961,26 @@ class Pairs(Question):
 
 
 class ClosedPairs(Pairs):
-    """One answer, few arms, a known Gaussian scale: even shares that move, and a planned end."""
+    """One answer, few arms, boosted bets: even shares that move, and a planned end."""
 
     def __init__(self, twin: Twin, m: int) -> None:
         super().__init__(twin, m)
         arms = range(twin.arms)
+        self.bounded = 2 * twin.arms  # half of them for the first phase
         self.shares = {(row, j): 1 / (twin.arms - 1) for row in arms for j in arms if row != j}
         self.wealth = {pair: math.log(share) for pair, share in self.shares.items()}
 
     def begin(self, first: Cells) -> None:
         """The first phase is evidence: before it nothing was drawn, and every arm is known as well as any other."""
-        self.settle(self.twin.past, first, self.twin.exhausted(first))
+        past, arms = self.twin.past, range(self.twin.arms)
+        self.settle(past, first, self.twin.exhausted(first))
+        line = math.log(self.bounded * self.twin.agents * (self.twin.arms - 1) / self.twin.problem.delta)
+        for j, k in ((j, k) for j in arms for k in arms if j != k):
+            bet, alone = self.contrast(j, k, past, first), GapBound(self.twin.tau)
+            alone.phases = 1
+            if bet.drawn(first):
+                found = self.twin.model.gap_bound(alone, [bet], line)
+                self.bounds[k].at_least = max(self.bounds[k].at_least, found)
 
     def unknown(self, arm: int, past: Cells) -> bool:
         """In the first phase all arms are drawn for the first time."""
@@ -953,10 +996,10 @@ class ClosedPairs(Pairs):
         known = [arm for arm in self.active if not self.unknown(arm, past)]
         if len(self.active) < 2 or not known:
             return []
-        tolerance, sure = self.twin.problem.tolerance, 1.0 if self.twin.problem.max_rounds is None else 5.0
+        tolerance, sure = self.twin.problem.tolerance, 1.2 if self.twin.problem.max_rounds is None else 2.0
         ranked = sorted(known, key=lambda arm: (-self.standing(arm, past), arm))
         open_ = {pair: had for pair, had in self.wealth.items() if set(pair) <= set(known) and had < self.line}
-        u = {pair: -float(ndtri(0.95 * math.exp(had - self.line))) for pair, had in open_.items()}
+        u = {pair: self.quantile(had) for pair, had in open_.items()}
 
         def allowed(row: int, j: int) -> float:
             gap = self.contrast(row, j, past, past).value(past) + tolerance
@@ -988,19 +1031,22 @@ class ClosedPairs(Pairs):
 
     def ends(self, past: Cells, fresh: Cells) -> dict[tuple[int, int], End]:
         """By the levels of the pairs and the counts of the phase."""
-        contenders, each = self.contenders(past), self.twin.model.past_variances(past)
-        quantiles, heights = {}, {}
-        for (row, j), had in self.wealth.items():
-            won, bet = had >= self.line, self.contrast(row, j, past, fresh)
-            u = -math.inf if won else -float(ndtri(0.95 * math.exp(had - self.line)))
-            root = math.sqrt(bet.variance(fresh, each)) if bet.drawn(fresh) else math.inf
-            quantiles[row, j], heights[row, j] = u, u if won else u * root if math.isfinite(root) else math.inf
-        horizon = (self.twin.problem.tolerance / max(largest_mean(quantiles, contenders), 0.3)) ** 2
-        closes = largest_mean(heights, contenders) <= self.twin.problem.tolerance
-        return {
-            pair: End(horizon, level, closes) if set(pair) <= set(contenders) else End(None, level, False)
-            for pair, level in ((pair, max(share, 1e-4) * math.exp(-self.line)) for pair, share in self.shares.items())
-        }
+        contenders = self.contenders(past)
+        known = [arm for arm in self.active if not self.unknown(arm, past)]
+        quantiles = {pair: -math.inf if had >= self.line else self.quantile(had) for pair, had in self.wealth.items()}
+        tolerance, found = self.twin.problem.tolerance, {}
+        horizon = (tolerance / max(largest_mean(quantiles, contenders if len(contenders) > 1 else known), 0.3)) ** 2
+        closes = set(contenders) if self.ending(contenders, past, fresh) else set()
+        if self.twin.sure and self.ending(known, past, fresh):
+            closes = set(known)
+        tight = self.twin.tight
+        for (row, j), share in self.shares.items():
+            inside, level = {row, j} <= set(contenders), max(share, 1e-4) * math.exp(-self.line)
+            near = self.contrast(row, j, past, past).value(past) + tolerance < (4.0 if tight else 1.5) * tolerance
+            near = (near and (inside or self.twin.sure)) or (inside and self.twin.problem.max_rounds is not None)
+            end = {row, j} <= closes
+            found[row, j] = End(horizon if near else None, level, end, 1.5 if tight else 1.0)
+        return found
 
     def settle(self, past: Cells, fresh: Cells, last: bool) -> None:
         """As all pairs; then shares move."""
@@ -1017,7 +1063,7 @@ class ClosedPairs(Pairs):
             if arm in closed:
                 return 1e-4
             short = min(means[arm] - means[best] + self.twin.problem.tolerance, 0.0)
-            return max(normal(2 + short / self.error(arm, best, now)), 1e-4)
+            return max(normal(1.5 + short / self.error(arm, best, now)), 1e-4)
 
         chances = [possible(arm) for arm in arms]
         for j in arms:
@@ -1026,10 +1072,11 @@ class ClosedPairs(Pairs):
             for row in rows:
                 share, had, on = self.shares[row, j], self.wealth[row, j], self.on_the_line(self.wealth[row, j])
                 wish = 0.0 if on else 0.9 * chances[row] / sum(chances[i] for i in rows) + 0.1 / len(rows)
-                gives[row] = min(max(share - wish, 0.0), share if on else 0.999 * math.exp(had))
+                most = min(0.999 * math.exp(had), max(math.exp(had) - self.reserve, 0.0))
+                gives[row] = min(max(share - wish, 0.0), share if on else most)
                 wants[row] = max(wish - share, 0.0)
             moved = min(sum(gives.values()), sum(wants.values()))
-            if moved <= 1e-12:
+            if moved <= 0:
                 continue
             for row in rows:
                 change = moved * (wants[row] / sum(wants.values()) - gives[row] / sum(gives.values()))
@@ -1041,10 +1088,13 @@ class ClosedPairs(Pairs):
 class Twin:
     """One study, driven by what its phases brought."""
 
-    def __init__(self, problem: Any, *, largest: int | None = None, gap_scale: float = 0.2) -> None:
+    def __init__(
+        self, problem: Any, *, largest: int | None = None, gap_scale: float = 0.2, tight: bool = False
+    ) -> None:
         if problem.rho is not None:
             raise ValueError("the twin knows exact sums only: tests/rewards/test_private.py judges private ones")
         self.problem, self.largest = problem, largest  # the most samples, by a budget or by the tolerance
+        self.tight = tight  # whether a budget may be too small for a look that closes
         self.weights = [[float(value) for value in row] for row in problem.weights]
         self.arms, self.agents, self.top = problem.arm_count, problem.agent_count, problem.top
         self.model = MODELS[type(problem.noise).__name__](problem.noise, self.arms, self.agents)
@@ -1059,9 +1109,11 @@ class Twin:
         self.left: tuple[int, ...] = ()  # of them, whose question is no longer asked
         blank = [[0] * self.agents for _ in range(self.arms)]
         self.past = Cells(blank, blank, blank)
-        firm, name = problem.max_rounds is not None, type(problem.noise).__name__
-        few = self.top == 1 and 1 < self.arms <= 4 and (firm or problem.question_count == 1)
-        closed = few and (name == "Gaussian" or (firm and name == "BinaryNormal"))
+        boosted = type(problem.noise).__name__ in ("Gaussian", "UnknownScale", "BinaryNormal")
+        closed = self.top == 1 and 1 < self.arms <= 4 and boosted
+        self.sure = (
+            self.top == 1 and 1 < self.arms <= 16 and type(problem.noise).__name__ in ("Gaussian", "BinaryNormal")
+        )
         pairs = ClosedPairs if closed else Pairs
         self.questions: list[Any] = [(pairs if problem.tolerance else Sets)(self, m) for m in range(self.agents)]
 

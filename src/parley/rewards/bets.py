@@ -31,7 +31,6 @@ ROUNDING = 1e-12  # subtracted from a multiplier and from a series, to cover the
 BOOST_STEPS, STAKE_STEPS, HORIZON_STEPS = 16, 14, 6
 # Limits on a phase's share of the information remaining until the horizon: a larger phase, if lost, would end the bet.
 LEAST_SHARE, MOST_SHARE, MOST_OF_PLANNED = 1e-3, 0.6, 0.9
-SPENDING = 1.5  # after the share t of all information, a test has spent t**SPENDING of its level
 MOST_SPENT, LARGEST_SCORE = 0.3, 8.0  # a phase's largest share of the remaining level; largest score it may require
 LEAST_REJECTED = 1e-280
 LARGEST_EXPONENT = 600.0
@@ -189,7 +188,8 @@ def _horizon_quantile(log_cap: FloatArray, share: FloatArray, now: FloatArray, s
     for _ in range(HORIZON_STEPS):
         rejected, log_chance = _joint_chance(end, share, now, NEGLIGIBLE)
         first = ndtr((now - np.sqrt(share) * end) / np.sqrt(1 - share))
-        end = end + np.minimum(log_chance - goal, 0.0) * rejected / np.maximum(first, LEAST_REJECTED)
+        step = np.minimum(log_chance - goal, 0.0) * rejected / np.maximum(first, LEAST_REJECTED)
+        end = np.maximum(end + step, -LARGEST_SCORE)  # a level near 1 would lead to minus infinity
     return end
 
 
@@ -253,6 +253,7 @@ class Bets:
     fresh: Totals  # (..., arm, agent): of this phase
     horizon: FloatArray | None = None  # V at which the test of a near-tie ends; nan for a bet on its estimated gap
     level: FloatArray | None = None  # log of the pair's error probability
+    late: float = 1.0  # at the share t of all information, a test has spent the share t^late of its level
     kept: FloatArray | float = 0.0  # share of the level that survives a lost last look; 0 if no phase follows
 
     def take(self, some: BoolArray) -> Bets:
@@ -272,14 +273,14 @@ class Bets:
     def now(self) -> FloatArray:
         """`(bet,)`: the smallest score at which a test with a horizon rejects in this phase; known before its rewards.
 
-        After the share t of all information, the test has spent the share t^1.5 of its level, but a phase spends at
+        After the share t of all information, the test has spent the share t^late of its level, but a phase spends at
         most MOST_SPENT of the remaining level.
         """
         assert self.horizon is not None
         assert self.level is not None
         past, phase, left = np.square(1 / self.error), 1 / self.variance, 1 / self.horizon
         t = np.minimum((past + phase) / (past + np.maximum(left, phase)), 1.0)
-        boundary = -ndtri_exp(self.level + SPENDING * np.log(t))
+        boundary = -ndtri_exp(self.level + self.late * np.log(t))
         needed = (boundary * np.sqrt(past + phase) - self.estimate * past) / np.sqrt(phase)
         least = -ndtri_exp(math.log(MOST_SPENT) - self.missing)
         # `least` is applied last: if little of the level remains, even LARGEST_SCORE would spend too much of it.

@@ -122,8 +122,10 @@ def restricted_rates(shares: FloatArray, counts: FloatArray, rates: FloatArray, 
         low[open_] = np.where(left > 0, kappa[open_], low[open_])
         high[open_] = np.where(left > 0, high[open_], kappa[open_])
         newton = kappa[open_] + left / np.maximum(slope, 1e-300)
-        between = np.where(np.isfinite(high[open_]), (low[open_] + high[open_]) / 2, 4 * kappa[open_])
-        inside = (newton > low[open_]) & (newton < high[open_])
+        # Without any successes the slope is 0 at first, and Newton's step would leave every bracket for good.
+        farthest = np.where(np.isfinite(high[open_]), high[open_], 4 * kappa[open_])
+        between = np.where(np.isfinite(high[open_]), (low[open_] + high[open_]) / 2, farthest)
+        inside = (newton > low[open_]) & (newton < farthest)
         kappa[open_] = np.where(inside, newton, between)
         open_ = open_[np.abs(left) > RESTRICTED]
     return found

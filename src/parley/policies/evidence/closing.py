@@ -2,8 +2,8 @@
 
 A pair (l, j) of arms has the wealth W of bets on "j is not better than l by the tolerance or more" (`tolerance`). Its
 *level* a = W delta / M, with M questions, is what remains of the pair's error probability, and u is the normal quantile
-of 1 - 0.95 a. Let x be the arms' mixed means in the last look, and V the variance of x_l - x_j. In that look every open
-pair stakes 0.95 of its level and wins if x_l - x_j >= t[l, j] = u sqrt(V) - tolerance.
+of 1 - (1 - kept) a. Let x be the arms' mixed means in the last look, and V the variance of x_l - x_j. In that look
+every open pair stakes all but the part `kept` of its level and wins if x_l - x_j >= t[l, j] = u sqrt(V) - tolerance.
 
 Suppose that no cycle of arms in a set has a positive sum of t: the largest mean of u sqrt(V) over its cycles is at most
 the tolerance. Then potentials h with t[l, j] <= h_j - h_l exist, and the arm with the largest x + h wins against all
@@ -13,6 +13,7 @@ Every agent has such a set, the *contenders*: its best-ranked arms, as many as m
 must lose by their gaps. A single contender means that the plan expects no tie: every other arm must lose by its gap.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,13 +21,16 @@ from scipy.special import ndtri_exp
 
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
-KEPT = 0.05  # share of its level that a pair keeps in a last look, in case the study goes on
+# Share of its level that a pair keeps in a last look, in case the study goes on. If the scale of rewards is known, such
+# a look is sure to give an answer.
+KEPT, KEPT_IN_DOUBT = 0.005, 0.02
 # Gaps are assumed to be this many standard errors smaller than estimated, but not below 0: the best of many estimates
 # is too high, and a study that mistakes a tie for a gap loses its bets.
 DOUBT = 2.0
-# How far beyond its quantile a pair's score is planned to lie, in standard deviations: with 1, the pair wins five times
-# out of six. The second value is for studies that state their last round, since no round can follow it.
-SURE, SURE_AT_LAST = 1.0, 5.0
+# How far beyond its quantile a pair's score is planned to lie, in standard deviations: with 1.2, the pair wins seven
+# times out of eight. The others are for studies that state their last round, which no round can follow, and for those
+# that state `rounds`: their looks are large, so few draws of the arms that do not contend suffice.
+SURE, SURE_AT_LAST, SURE_IN_ROUNDS = 1.2, 2.0, 0.2
 LEAST_NEED = 0.1  # smallest planned score; without it, levels near 1 would have negative scores
 LEADERS = (0.25, 0.4, 0.55)  # variances to try for the leader's mean, as shares of its hardest contrast's variance
 APART = 0.5  # smallest variance of another arm, relative to a contender's: below it, a contender costs no more
@@ -41,6 +45,7 @@ class Closing:
 
     contenders: BoolArray  # (..., arm, agent): the arms among which an answer is sought
     quantile: FloatArray  # (..., agent): the largest mean of u over cycles of contenders
+    horizon: FloatArray  # (..., agent): the same, but over all open arms where there is a single contender
     outside: FloatArray  # (..., arm, agent): twice the variance at which an arm's mean loses to all contenders, or inf
     information: FloatArray  # (..., agent): sum over arms of 1 / variance of the mean that should close the question
     looks: IntArray | None = None  # (...): remaining looks; None if no phase is being planned
@@ -56,11 +61,23 @@ class Closing:
 
         `variances (..., arm, arm, agent)` are those of the pairs' contrasts in this look; inf if a pair was not drawn.
         """
-        u = quantiles(log_levels)
+        u = quantiles(problem, log_levels)
         drawn = np.isfinite(variances)
         heights = np.where(drawn | (log_levels >= 0), u * np.sqrt(np.where(drawn, variances, 1.0)), NEVER)
         closed = largest_mean(heights, self.contenders) <= problem.tolerance
         return np.asarray(closed)[..., None, None, :]
+
+
+def of_all(problem: Problem, log_levels: FloatArray, among: BoolArray) -> Closing:
+    """Close all questions among the arms `among (..., arm, agent)`, whichever of them wins."""
+    quantile = np.maximum(largest_mean(quantiles(problem, log_levels), among), LEAST_QUANTILE)
+    return Closing(
+        contenders=among,
+        quantile=quantile,
+        horizon=quantile,
+        outside=np.full(among.shape, np.inf),
+        information=2 * among.sum(axis=-2) * np.square(quantile / problem.tolerance),
+    )
 
 
 def closing(
@@ -70,11 +87,13 @@ def closing(
     mixed: FloatArray,
     variances: FloatArray,
     standing: FloatArray,
+    sure: float = SURE,
 ) -> Closing:
     """Find the cheapest way to close all questions, from the pairs' levels, the estimates and the ranking of arms.
 
     `log_levels` are `(..., arm, arm, agent)`. The estimates of mixed means, their variances and `standing`, by which
-    arms are ranked, are `(..., arm, agent)`.
+    arms are ranked, are `(..., arm, agent)`. `sure` is how many standard deviations beyond its quantile the score of a
+    pair with an arm that does not contend is planned to lie.
 
     The contenders are chosen by trying every set of the best-ranked arms, from one arm up. The cost of a set assumes
     that each contender's mean has the variance that closes the set, and each other arm's mean the variance at which
@@ -85,8 +104,8 @@ def closing(
     rank = np.argsort(order, axis=-2, kind="stable")
     open_ = np.take_along_axis(active, order, axis=-2)
     x, variance = (np.take_along_axis(values, order, axis=-2) for values in (mixed, variances))
-    u = quantiles(log_levels)
-    u = np.take_along_axis(np.take_along_axis(u, order[..., :, None, :], axis=-3), order[..., None, :, :], axis=-2)
+    usual = quantiles(problem, log_levels)
+    u = np.take_along_axis(np.take_along_axis(usual, order[..., :, None, :], axis=-3), order[..., None, :, :], axis=-2)
     missing = (
         np.isfinite(u) & open_[..., :, None, :] & open_[..., None, :, :] & ~np.eye(arms, dtype=np.bool_)[..., None]
     )
@@ -94,7 +113,7 @@ def closing(
     gap = x[..., :, None, :] - x[..., None, :, :] + tolerance
     error = np.sqrt(variance[..., :, None, :] + variance[..., None, :, :])
     firm = problem.max_rounds is not None
-    need = np.maximum(u + (SURE_AT_LAST if firm else SURE), LEAST_NEED)
+    need = np.maximum(u + sure, LEAST_NEED)
     # The number of contenders is chosen by `safe`, so that no arm is left out because of a gap that may be
     # luck. The draws of other arms are planned by `likely`, the gaps as estimated, unless no further round could make
     # up for too few draws.
@@ -121,7 +140,8 @@ def closing(
     contenders = active & (active.sum(axis=-2, keepdims=True) > problem.top) & (rank < size)
     return Closing(
         contenders=contenders,
-        quantile=np.maximum(largest_mean(quantiles(log_levels), contenders), LEAST_QUANTILE),
+        quantile=np.maximum(largest_mean(usual, contenders), LEAST_QUANTILE),
+        horizon=np.maximum(largest_mean(usual, np.where(size > 1, contenders, active)), LEAST_QUANTILE),
         outside=np.take_along_axis(outside, rank, axis=-2),
         information=cheapest[..., 0, :],
     )
@@ -142,10 +162,15 @@ def _leader_alone(variances: FloatArray, missing: BoolArray) -> FloatArray:
     return np.asarray(np.min(costs, axis=0))
 
 
-def quantiles(log_levels: FloatArray) -> FloatArray:
+def kept(problem: Problem) -> float:
+    """The share of its level that a pair keeps in a last look."""
+    return KEPT if problem.noise.knows_scale else KEPT_IN_DOUBT
+
+
+def quantiles(problem: Problem, log_levels: FloatArray) -> FloatArray:
     """The normal quantile u of the level that each pair stakes in a last look; -inf for pairs that have won."""
     won = log_levels >= 0
-    staked = np.log1p(-KEPT) + np.where(won, -1.0, log_levels)
+    staked = math.log1p(-kept(problem)) + np.where(won, -1.0, log_levels)
     return np.where(won, -np.inf, -ndtri_exp(staked))
 
 

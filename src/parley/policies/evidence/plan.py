@@ -11,7 +11,7 @@ import numpy as np
 from parley.costs import CostModel, days_needed, round_overhead, stated_rates
 from parley.errors import InvalidInput
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
-from parley.policies.evidence.closing import Closing, quantiles
+from parley.policies.evidence.closing import MOST_CONTENDERS, Closing, quantiles
 from parley.policies.evidence.wealth import Contrasts, both
 from parley.policies.guardrails import guardrails
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
@@ -24,15 +24,22 @@ LEAST_STAKE = 0.1  # smallest stake to plan for, so that target variances stay b
 SMALLEST = 0.03  # a phase costs at least this share of what was spent before; the share is smaller in long studies
 MOST_FASTER = 1.1  # largest factor on growth, in long studies
 LEAST_CELL = 0.05  # smallest cell relative to the phase's mean cell, so that every estimate keeps improving
-# Largest first phase, relative to the cost of a tie (with a tolerance) and to a stated budget.
-OF_A_TIE, OF_THE_BUDGET = 0.025, 0.1
+# Largest first phase, relative to the cost of a tie (with a tolerance) and to a stated budget; the last is for first
+# phases that are evidence.
+OF_A_TIE, OF_THE_BUDGET, OF_ITS_BUDGET = 0.025, 0.1, 0.2
 SMALL_GAPS = 10.0  # the gap that sizes the first phase is at most this many times `largest_gap`
-FEW_ARMS, FIRST_LOOK = 4, 0.1  # most arms of a closed study, and its first phase relative to its closing size
-# After a look that is followed by n more, the total spent is at most 1.5^-n and at least 6^-n of the closing size.
-FEW_LOOKS, MANY_LOOKS = 1.5, 6.0
+FEW_ARMS, FIRST_LOOK = 4, 0.14  # most arms of a closed study, and its first phase relative to its closing size
+SHARPER = 0.73  # factor on the standard errors after that phase, which is evidence already
+SLOWER, SLOWEST = 0.4, 1.55  # power of the growth of phases in closed studies, and their least growth
+TIGHT = 0.75  # a budget is tight from this share of the closing size up to all of it
+# As long as closing costs more than this many times what was spent, half of a phase is planned for a leader alone.
+EARLY = 4.0
+# After a look that is followed by n more, the total spent is at most 1.3^-n of the closing size, 1.15^-n in a tight
+# budget, and at least 6^-n of it; at least 2^-n if rounds are stated.
+FEW_LOOKS, FEW_IN_BUDGET, MANY_LOOKS, STATED_LOOKS = 1.3, 1.15, 6.0, 2.0
 # For a study with a tolerance whose last round is stated: its caution, the smallest gap to plan for (in tolerances,
 # after the tolerance is added), and what replaces FEW_LOOKS.
-FIRM_CAUTION, LEAST_GAP, FIRM_LOOKS = 4.0, 0.7, 2.2
+FIRM_CAUTION, LEAST_GAP, FIRM_LOOKS = 4.0, 0.7, 1.8
 # If rounds are stated: how much smaller than estimated a gap may be, and the smallest gap to plan for, both in standard
 # errors; then the largest factor by which a phase may multiply what was spent.
 SMALLER, LEAST_SIGNAL, FASTEST = 0.5, 0.15, 6.0
@@ -43,6 +50,10 @@ REPORTS = 8.0
 MANY, LEAST_SMALLER = 4 / 3, 0.35
 WORTH_A_ROUND = 0.25  # least drawing time of a later phase, relative to the fixed days of a round
 LARGEST = 3.0  # largest size of a study with a tolerance, relative to the single phase that should end a tie
+RESERVE = 0.02  # share of an agent's error probability that its pairs stake in no look but their last
+SURE_OF_END = 1.1  # factor on a look that is sure to end the study: with normal inference, variances are estimates
+# Least largest size, relative to a look that is sure to end the study: of closed studies, and of others.
+ROOM, WIDER = 1.25, 2.0
 LARGEST_STUDY = 2.0**62  # samples in all: counts are 64-bit integers
 
 
@@ -101,8 +112,9 @@ def first_draws(problem: Problem, precision: float, line: float, *, together: bo
 
     The first phase informs the plan and is usually not evidence. It gives mixed means a standard error of about
     `precision` gaps, or less in longer studies or if agents answer `together`. It stays small compared with the study:
-    at most about a fortieth of what a tie takes if there is a tolerance (a tenth of the closing look if the study is
-    closed), at most a tenth of a stated budget, and smaller if rewards vary by more than `largest_gap`.
+    at most about a fortieth of what a tie takes if there is a tolerance (a seventh of the closing look if the study is
+    closed), at most a tenth of a stated budget (a fifth if closed), and smaller if rewards vary by more than
+    `largest_gap`.
     """
     variance, gap = problem.noise.first_sizes(problem.largest_gap, _first_gap(problem))
     common, own = (variance, None) if isinstance(variance, float) else (1.0, variance)
@@ -119,6 +131,7 @@ def first_draws(problem: Problem, precision: float, line: float, *, together: bo
         if is_closed(problem):
             quantile = closing_size(problem, line)[1]
             # A tolerance far below all plausible gaps must not make the phase larger.
+            error = SHARPER * precision * min(gap, math.sqrt(np.max(variance)))
             least = max(error**2 * smaller, (problem.tolerance / quantile) ** 2 / (2 * FIRST_LOOK))
     draws = cheapest_means(problem, np.full((1, problem.agent_count), least / common), own)
     if problem.rho is not None:
@@ -126,7 +139,8 @@ def first_draws(problem: Problem, precision: float, line: float, *, together: bo
     if problem.max_samples is None:
         return draws
     total = float(np.broadcast_to(draws, problem.shape).sum())
-    return draws * min(OF_THE_BUDGET * problem.max_samples / total, 1.0)
+    share = OF_ITS_BUDGET if is_closed(problem) else OF_THE_BUDGET
+    return draws * min(share * problem.max_samples / total, 1.0)
 
 
 def guarded_draws(problem: Problem, draws: FloatArray, largest_size: int) -> FloatArray:
@@ -147,37 +161,68 @@ def size_of_ties(problem: Problem, line: float) -> int | None:
     """The largest size of a study with a tolerance, in samples; None if it is unknown or too large to count.
 
     Without a tolerance or a known scale of rewards the size is unknown. Otherwise it is three times the size of a
-    single phase that can tell a tie of all arms from a gap as large as the tolerance, plus room for small cells. If
-    all arms tie, fewer than one study in a hundred gets that large (docs/tolerance.md).
+    single phase that can tell a tie of all arms from a gap as large as the tolerance, plus room for small cells, or
+    what an end for certain needs. If all arms tie, fewer than one study in a hundred gets that large
+    (docs/tolerance.md).
     """
     if not problem.tolerance or not problem.noise.knows_scale:
         return None
     share = (problem.arm_count - 1) * problem.top
     stake = problem.noise.stake(np.array([line + math.log(share)]), np.zeros(1))[0]
-    variance = problem.noise.variance
-    common, own = (variance, None) if isinstance(variance, float) else (1.0, np.broadcast_to(variance, problem.shape))
-    rows = np.full((1, problem.agent_count), (problem.tolerance / stake) ** 2 / (2 * common))
-    needed = cheapest_means(problem, rows, own)
-    if problem.rho is not None:
-        needed = enlarged(needed, variance, REPORTS * problem.noise_variance)
-    draws = float(np.broadcast_to(needed, problem.shape).sum())
-    cells = problem.cell_count * max(problem.minimum_cell, problem.noise.least_draws)
-    size = LARGEST * (draws + cells)
+    size = LARGEST * _samples(problem, stake)
+    if ends_surely(problem):
+        size = max(size, (ROOM if is_closed(problem) else WIDER) * size_of_end(problem, line))
     return math.ceil(size) if size <= LARGEST_STUDY else None
+
+
+def ends_surely(problem: Problem) -> bool:
+    """Whether a last look can give every agent an answer whatever its rewards are: the reserve pays for it."""
+    few = problem.top == 1 and 1 < problem.arm_count <= MOST_CONTENDERS
+    return few and problem.tolerance > 0 and problem.noise.boosted and problem.noise.knows_scale
+
+
+def size_of_end(problem: Problem, line: float) -> float:
+    """The samples of a look that is sure to end the study even if all pairs have only their reserve; `ends_surely`."""
+    return SURE_OF_END * _samples(problem, _quantile(problem, line - math.log(RESERVE / (problem.arm_count - 1))))
+
+
+def _quantile(problem: Problem, line: float) -> float:
+    """The normal quantile of a level of exp(-line) in a last look."""
+    return float(quantiles(problem, np.array(-line)))
+
+
+def _samples(problem: Problem, quantile: float) -> float:
+    """The samples of a look that tells ties from a gap as large as the tolerance, with room for small cells."""
+    cells = problem.cell_count * max(problem.minimum_cell, problem.noise.least_draws)
+    return float(_look(problem, quantile, problem.noise.variance).sum()) + cells
+
+
+def _look(problem: Problem, quantile: float, variance: FloatArray | float) -> FloatArray:
+    """`(arm, agent)`: the cheapest draws that give every mixed mean half the variance (tolerance / quantile)^2."""
+    common, own = (variance, None) if isinstance(variance, float) else (1.0, np.broadcast_to(variance, problem.shape))
+    rows = np.full((1, problem.agent_count), (problem.tolerance / quantile) ** 2 / (2 * common))
+    draws = cheapest_means(problem, rows, own)
+    if problem.rho is not None:
+        draws = enlarged(draws, variance, REPORTS * problem.noise_variance)
+    return np.broadcast_to(draws, problem.shape)
+
+
+def ending_draws(problem: Problem, contrasts: Contrasts, past: Totals, temper: Temper, closing: Closing) -> IntArray:
+    """`(batch, arm, agent)`: the draws of a look that closes all questions, whatever its rewards are."""
+    solution, touched, _ = cheapest(problem, contrasts, past, temper, CostModel.of(problem), closing=closing)
+    enough = np.where(touched, SURE_OF_END * solution.allocation, 0.0)
+    require_possible(past.counts.sum() + enough.sum())
+    return np.where(touched, np.maximum(whole_cells(problem, contrasts, enough), problem.noise.bet_draws), 0)
 
 
 def is_closed(problem: Problem) -> bool:
     """Whether the study is *closed*: planned for its closing look from the start, with a first phase that is evidence.
 
-    In a closed study all pairs start with equal shares, which move later. The scale must be known before the first
-    draw: otherwise the study has no largest size, and in simulations a few such studies grew without end. With several
-    questions, or rewards in a range, a last round must be stated: otherwise clear gaps would cost up to half as much
-    again, and clearly worse arms would be set aside instead of ruled out.
+    In a closed study all pairs start with equal shares, which move later. With more arms, equal shares would cost more
+    than a first phase that only informs.
     """
-    noise, firm = problem.noise, problem.max_rounds is not None
-    few = problem.top == 1 and 1 < problem.arm_count <= FEW_ARMS and (firm or problem.question_count == 1)
-    known = noise.knows_scale and (firm or not noise.in_range)
-    return few and known and problem.tolerance > 0 and noise.boosted
+    few = problem.top == 1 and 1 < problem.arm_count <= FEW_ARMS
+    return few and problem.tolerance > 0 and problem.noise.boosted
 
 
 def closing_size(problem: Problem, line: float) -> tuple[float, float]:
@@ -185,13 +230,26 @@ def closing_size(problem: Problem, line: float) -> tuple[float, float]:
 
     Returns the cost of the look and the normal quantile of such a share.
     """
-    level = -line - math.log((problem.arm_count - problem.top) * problem.top)
-    quantile = float(quantiles(np.array(level)))
-    variance = problem.noise.first_variance
-    common, own = (variance, None) if isinstance(variance, float) else (1.0, np.broadcast_to(variance, problem.shape))
-    rows = np.full((1, problem.agent_count), (problem.tolerance / quantile) ** 2 / (2 * common))
-    draws = np.broadcast_to(cheapest_means(problem, rows, own), problem.shape)
+    draws, quantile = _closing_look(problem, line)
     return float(CostModel.of(problem).spent(draws)), quantile
+
+
+def _closing_look(problem: Problem, line: float) -> tuple[FloatArray, float]:
+    """The draws `(arm, agent)` of the look that `closing_size` is about, and the quantile."""
+    quantile = _quantile(problem, line + math.log((problem.arm_count - problem.top) * problem.top))
+    return _look(problem, quantile, problem.noise.first_variance), quantile
+
+
+def is_tight(problem: Problem, line: float) -> bool:
+    """Whether the budget of a closed study may be a little too small for one look that closes it.
+
+    Such a study spends its error probability late, so that it nearly always has an answer even if arms tie. A smaller
+    budget suffices for gaps only.
+    """
+    if not is_closed(problem) or problem.max_samples is None:
+        return False
+    size = float(_closing_look(problem, line)[0].sum())
+    return TIGHT * size <= problem.max_samples < size
 
 
 def _first_gap(problem: Problem) -> float:
@@ -210,6 +268,7 @@ def further_draws(
     closing: Closing | None = None,
     *,
     stated: bool = False,
+    tight: bool = False,
 ) -> IntArray:
     """`(batch, arm, agent)`: the draws to plan for the next phase. All arrays have a single batch axis.
 
@@ -233,23 +292,31 @@ def further_draws(
         contrasts = replace(contrasts, gap=np.minimum(contrasts.gap, sure))
     solution, touched, shares = cheapest(problem, contrasts, past, temper, cost_model, accuracies, closing)
     spent, wanted = cost_model.spent(counts), cost_model.spent(solution.allocation)
-    closes = None if closing is None else closing.cost
-    total = size_of_look(spent, wanted, looks, temper, closes, firm=problem.max_rounds is not None)
+    draws, closes = solution.allocation, None if closing is None else closing.cost
+    if closes is not None and problem.max_rounds is None and (early := np.flatnonzero(closes > EARLY * spent)).size:
+        # What looks like a tie may still be a clear gap, which needs fewer draws of the arms that do not lead.
+        some = contrasts.take(early)
+        alone = cheapest(problem, some, past[early], temper, cost_model, accuracies)[0].allocation
+        share = wanted[early] / cost_model.spent(alone)
+        draws = draws.copy()
+        draws[early] = (draws[early] + alone * share[:, None, None]) / 2
+    firm = problem.max_rounds is not None
+    total = size_of_look(spent, wanted, looks, temper, closes, firm=firm, stated=stated, tight=tight)
     if stated and closes is None:
         enough = on_the_way(spent, wanted, looks, contrasts, shares, temper)
         # A stated last round does not draw more than the plan wants: the study may end undecided.
         total = np.where((looks <= 1) & (problem.max_rounds is not None), total, np.maximum(total, enough))
     factor = total / wanted
     if problem.rate is not None and (overhead := round_overhead(problem)) > 0:
-        factor = np.maximum(factor, WORTH_A_ROUND * overhead / days_needed(solution.allocation, problem.rate))
+        factor = np.maximum(factor, WORTH_A_ROUND * overhead / days_needed(draws, problem.rate))
     if problem.rho is not None:
-        factor = np.maximum(factor, worth_the_noise(problem, solution.allocation, past))
-    planned = solution.allocation * factor[:, None, None]
+        factor = np.maximum(factor, worth_the_noise(problem, draws, past))
+    planned = draws * factor[:, None, None]
     # Arms that are no agent's contenders should lose at once, unless that takes more than the largest planned cell.
     if closing is not None:
         most = planned.max(axis=-2, keepdims=True)
         clear = ~closing.contenders.any(axis=-1, keepdims=True)
-        planned = np.where(clear, np.maximum(planned, np.minimum(solution.allocation, most)), planned)
+        planned = np.where(clear, np.maximum(planned, np.minimum(draws, most)), planned)
     cells = np.maximum(touched.sum(axis=(-2, -1), keepdims=True), 1)
     planned = np.maximum(planned, LEAST_CELL * temper.longer * planned.sum(axis=(-2, -1), keepdims=True) / cells)
     require_possible((counts.sum(axis=(-2, -1)) + planned.sum(axis=(-2, -1))).max() + counts[0].size)
@@ -335,12 +402,21 @@ def with_closing(
 
 
 def size_of_look(
-    spent: FloatArray, wanted: FloatArray, looks: IntArray, temper: Temper, closes: FloatArray | None, firm: bool
+    spent: FloatArray,
+    wanted: FloatArray,
+    looks: IntArray,
+    temper: Temper,
+    closes: FloatArray | None,
+    *,
+    firm: bool,
+    stated: bool,
+    tight: bool,
 ) -> FloatArray:
     """`(batch,)`: the cost of the next phase, if a phase that costs `wanted` is expected to end the study.
 
     `closes (batch,)` is the rough cost of closing the study, or None if no closing look is planned. The remaining
-    `looks (batch,)` are spread up to that cost. `firm` means that the last round is stated.
+    `looks (batch,)` are spread up to that cost. `firm` means that the last round is stated, `stated` that it or the
+    option `rounds` is. Otherwise a study that is far from closing gets more looks. `tight` is `is_tight`.
     """
     least = (temper.smallest_growth - 1) * spent
     if closes is None:
@@ -348,13 +424,16 @@ def size_of_look(
         if firm:
             growth = np.maximum(growth, (1 + wanted / spent) ** (1 / np.maximum(looks, 1)))
         return np.clip(wanted, least, (growth - 1) * spent)
-    ratio = FIRM_LOOKS if firm else FEW_LOOKS
-    before = 1.0 - np.maximum(looks, 1)
+    ratio = FIRM_LOOKS if firm else FEW_IN_BUDGET if tight else FEW_LOOKS
+    slower = min(temper.growth, max(temper.growth**SLOWER, SLOWEST))
     whole = spent + closes
+    needed = 1.0 if stated else np.ceil(np.log(whole / spent) / math.log(slower))
+    before = 1.0 - np.maximum(looks, needed)
     # An apparent tie after few draws may still be a clear gap, so a phase must not grow too much at once.
-    longest = np.inf if firm else (temper.growth - 1) * spent
-    most = np.where(looks > 1, np.minimum(whole * ratio**before - spent, longest), np.inf)
-    least = np.maximum(least, np.where(looks > 1, whole * MANY_LOOKS**before - spent, 0.0))
+    longest = np.inf if firm else (slower - 1) * spent
+    most = np.where(before < 0, np.minimum(whole * ratio**before - spent, longest), np.inf)
+    slowest = STATED_LOOKS if stated and not firm else MANY_LOOKS
+    least = np.maximum(least, np.where(before < 0, whole * slowest**before - spent, 0.0))
     return np.maximum(np.minimum(wanted, np.maximum(most, least)), least)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.policies.base import NOTED, Elimination, Explanation, State, best_estimates, cut_to
 from parley.policies.evidence import plan, tolerance
-from parley.policies.evidence.closing import Closing
+from parley.policies.evidence.closing import SURE_IN_ROUNDS, Closing
 from parley.policies.evidence.joint import Joint
 from parley.policies.evidence.plan import TEMPERS, Temper
 from parley.policies.evidence.tolerance import Pairs
@@ -228,7 +228,9 @@ class EvidenceRacing(Elimination):
                     looks,
                     self._closing(some),
                     stated=self.states_rounds,
+                    tight=plan.is_tight(self.problem, self.line),
                 )
+                drawn[racing] = self._with_end(some, contrasts, drawn[racing])
             quotas[wants] = drawn
         return quotas if self.largest_size is None else self._all_in(state, quotas)
 
@@ -258,7 +260,8 @@ class EvidenceRacing(Elimination):
         problem = self.problem
         if not (isinstance(state, Pairs) and (plan.is_closed(problem) or problem.max_rounds is not None)):
             return None
-        found = tolerance.closing(problem, state, self.line, self.past_variances(state))
+        sure = SURE_IN_ROUNDS if self.rounds is not None and problem.max_rounds is None else None
+        found = tolerance.closing(problem, state, self.line, self.past_variances(state), sure)
         if found is None:
             return None
         size, quantile = self._closing_size
@@ -270,6 +273,29 @@ class EvidenceRacing(Elimination):
         usual = np.broadcast_to(scatter, state.counts.shape).mean(axis=(-2, -1))
         cost = size * usual * np.where(undecided, share, 0.0).max(axis=-1)
         return replace(found, looks=self.looks - state.phase, cost=cost)
+
+    def _with_end(self, state: Wealth, contrasts: Contrasts, draws: IntArray) -> IntArray:
+        """The draws with a look that is sure to end the study, where it would have no room after them."""
+        if not isinstance(state, Pairs) or self._room is None:
+            return draws
+        late = np.flatnonzero((state.counts + draws).sum(axis=(-2, -1)) > self._room)
+        if not late.size:
+            return draws
+        some = state.take(late)
+        found = tolerance.closing_of_all(self.problem, some, self.line)
+        draws = draws.copy()
+        draws[late] = plan.ending_draws(self.problem, contrasts.take(late), some.totals, self.temper, found)
+        return draws
+
+    @once
+    def _room(self) -> float | None:
+        """The most samples after which the largest size still has room for a look that is sure to end the study."""
+        problem = self.problem
+        if problem.max_rounds is not None or not plan.ends_surely(problem):
+            return None
+        line = self.line - float(tolerance.log_parts(problem).min())
+        largest, end = plan.size_of_ties(problem, line), plan.size_of_end(problem, line)
+        return None if largest is None or end is None or largest != self.largest_size else largest - end
 
     @once
     def _closing_size(self) -> tuple[float, float]:
@@ -427,8 +453,7 @@ class EvidenceRacing(Elimination):
         # with the largest variance can only understate the gap to that arm. The bound is updated even after the arm is
         # ruled out. With a tolerance it holds for true top arms too: one of their opponents is no better than they
         # are.
-        asked = self.problem.arm_count - (0 if self.problem.tolerance else self.problem.top)
-        bounded = PhaseContrasts(
+        later = PhaseContrasts(
             contrast=y,
             variance=v,
             observed=np.asarray(drawn.all(axis=-3)) & (state.phase > 0)[..., None, None],
@@ -437,10 +462,12 @@ class EvidenceRacing(Elimination):
             weights=self.problem.weights,
             past=state.totals,
             fresh=fresh,
-            line=math.log(asked * self.problem.agent_count) - math.log(self.problem.delta),
+            line=self._gap_line,
             scale=self.gap_scale * self.problem.largest_gap,
         )
-        signal, information, bound = self.problem.noise.gap_bound(bounded, state.signal, state.information)
+        signal, information, bound = self.problem.noise.gap_bound(later, state.signal, state.information)
+        if self._counts_first and (state.phase == 0).any():
+            bound = np.maximum(bound, self._first_bound(phase, later, state.phase == 0))
         racing = self.racing(state)
         return replace(
             state,
@@ -451,6 +478,35 @@ class EvidenceRacing(Elimination):
             gap_at_least=np.maximum(state.gap_at_least, bound),
             ranks=contrasts.ranks,
         )
+
+    @property
+    def _gap_line(self) -> float:
+        """The log of 1 / level of a bound on a gap; half of all levels are for a first phase that is evidence."""
+        asked = self.problem.arm_count - (0 if self.problem.tolerance else self.problem.top)
+        parts = 2 if self._counts_first else 1
+        return math.log(parts * asked * self.problem.agent_count) - math.log(self.problem.delta)
+
+    def _first_bound(self, phase: Phase, later: PhaseContrasts, first: BoolArray) -> FloatArray:
+        """`(..., arm, agent)`: bounds on gaps from the `first (...)` phase of a closed study; -inf in later phases.
+
+        No arm leads yet, so every arm is compared with each of the others; the bounds share their level.
+        """
+        arms, best = self.problem.arm_count, np.full(later.observed.shape, -np.inf)
+        nothing = np.zeros(best.shape)
+        for step in range(1, arms):
+            others = np.broadcast_to(((np.arange(arms) + step) % arms)[:, None], later.opponents.shape)
+            y, v, drawn = phase.contrasts(others)
+            alone = replace(
+                later,
+                contrast=y,
+                variance=v,
+                observed=np.asarray(drawn.all(axis=-3)) & first[..., None, None],
+                opponents=others,
+                phase=np.ones_like(later.phase),
+                line=later.line + math.log(arms - 1),
+            )
+            best = np.maximum(best, self.problem.noise.gap_bound(alone, nothing, nothing)[2])
+        return best
 
     def racing(self, state: State) -> BoolArray:
         """`(..., 1, arm, agent)`: whether the slots of an arm bet.
@@ -463,8 +519,12 @@ class EvidenceRacing(Elimination):
 
     def _betting(self, state: State) -> BoolArray:
         """`(..., 1, 1)`: whether the next phase bets. The first usually does not: its data choose the opponents."""
-        first = isinstance(state, Pairs) and plan.is_closed(self.problem)
-        return np.asarray((((state.phase > 0) | first) & ~state.finished)[..., None, None])
+        return np.asarray((((state.phase > 0) | self._counts_first) & ~state.finished)[..., None, None])
+
+    @property
+    def _counts_first(self) -> bool:
+        """Whether the first phase is evidence."""
+        return bool(self.problem.tolerance) and plan.is_closed(self.problem)
 
     # ---- decision: which arms are ruled out, and whose question is still open
 

@@ -19,11 +19,12 @@ import numpy as np
 from scipy.special import ndtr
 
 from parley.policies.base import nth_largest
-from parley.policies.evidence.closing import MOST_CONTENDERS, Closing
+from parley.policies.evidence.closing import MOST_CONTENDERS, SURE, SURE_AT_LAST, Closing, of_all
 from parley.policies.evidence.closing import closing as closing_of
-from parley.policies.evidence.plan import is_closed
+from parley.policies.evidence.plan import RESERVE, ends_surely, is_closed, is_tight
 from parley.policies.evidence.wealth import LOWEST, Contrasts, Phase, Wealth, against, both, paid
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
+from parley.rewards.bets import NEAR_TIE
 from parley.text.translation import Translatable
 
 EVENLY = 0.1  # share of an agent's error probability that pairs divide equally, whatever the estimates are
@@ -31,8 +32,12 @@ SET_ASIDE = 0.2  # share of delta reserved for the finer steps of weights in dou
 MOST_ARMS = 128  # with more arms, only some may be answers, since the number of pairs is quadratic in the arms
 ROWS, FREE = 32, 8  # rows (arms that may be answers) in that case, and how many of them stay free for late leaders
 AHEAD = 0.5  # in tolerances: how far a leader whose pairs have reached the line may be below another arm's estimate
-SURELY = 2.0  # `_possible` is 1/2 this many standard errors below the best estimate minus the tolerance
+# In a tight budget, a test has spent only this power of the share of all information, and gaps of up to so many
+# tolerances are near-ties.
+LATE, NEAR_IN_BUDGET = 1.5, 4.0
+SURELY = 1.5  # `_possible` is 1/2 this many standard errors below the best estimate minus the tolerance
 LEAST_CHANCE = 1e-4  # least probability that an arm is an answer, so that sums keep their precision
+MOST_HELD = math.log(0.999)  # log of the largest part of its wealth that a pair does not stake
 LEAST_SHARE = 1e-4  # smallest share with which a pair's bet is planned
 # When shares move: the part of its wealth that a pair keeps, a divisor instead of 0, and a margin for rounding in logs.
 KEEPS, TINY, MOVING = 1e-3, 1e-300, 1e-12
@@ -85,11 +90,11 @@ def no_pairs(problem: Problem, batch: tuple[int, ...]) -> dict[str, Any]:
     return {"log_pairs": np.zeros((*batch, count, arms, agents)), "rows": rows}
 
 
-def moved(state: Pairs, wished: FloatArray, line: float, now: BoolArray) -> Pairs:
-    """The state with shares moved towards `wished (..., row, arm, agent)` as far as possible.
+def moved(state: Pairs, wished: FloatArray, line: float, now: BoolArray, reserve: FloatArray | float = 0.0) -> Pairs:
+    """The state with shares of the agents `now (..., agent)` moved towards `wished (..., row, arm, agent)`.
 
-    A pair gives away at most its share and at most its wealth, never what it has won. A pair that has reached the line
-    stays there.
+    A pair gives away at most its share and at most its wealth, never what it has won or its `reserve`. A pair that has
+    reached the line stays there.
     """
     assert state.shares is not None
     # A pair's share and wealth change by the same amount, and the shares of all pairs (l, j) with the same j keep their
@@ -100,13 +105,14 @@ def moved(state: Pairs, wished: FloatArray, line: float, now: BoolArray) -> Pair
     wealth = np.exp(np.minimum(state.log_pairs, line))
     itself = np.eye(shares.shape[-2], dtype=np.bool_)[..., None]
     wished = np.where(itself, shares, np.where(on, 0.0, wished))
-    given = np.minimum(np.maximum(shares - wished, 0.0), np.where(on, shares, (1 - KEEPS) * wealth))
+    most = np.minimum((1 - KEEPS) * wealth, np.maximum(wealth - reserve, 0.0))
+    given = np.minimum(np.maximum(shares - wished, 0.0), np.where(on, shares, most))
     wants = np.maximum(wished - shares, 0.0)
     total = given.sum(axis=-3, keepdims=True)
     needed = wants.sum(axis=-3, keepdims=True)
     given = given * np.where(total > 0, np.minimum(needed / np.maximum(total, TINY), 1.0), 0.0)
     taken = wants * np.minimum(total / np.maximum(needed, TINY), 1.0)
-    change = np.where(now[..., None, None, None], taken - given, 0.0)
+    change = np.where(now[..., None, None, :], taken - given, 0.0)
     logs = np.where(change == 0, state.log_pairs, np.log(np.maximum(wealth + change, TINY)) - MOVING)
     return replace(state, shares=shares + change, log_pairs=np.where(on, state.log_pairs, np.minimum(logs, line)))
 
@@ -211,7 +217,7 @@ def pairs(problem: Problem, state: Pairs, line: float, variances: FloatArray) ->
         missing=np.maximum(line - state.log_pairs, 0.0),
         live=live,
         losing=live,
-        horizon=_horizons(problem, state, line, variances),
+        horizon=_horizons(problem, state, line, variances, gap),
         log_shares=None if state.shares is None else np.log(np.maximum(state.shares, LEAST_SHARE)),
     )
 
@@ -221,18 +227,37 @@ def _new(state: Pairs) -> BoolArray:
     return np.asarray((state.counts.sum(axis=-1, keepdims=True) == 0) & (state.phase > 0)[..., None, None])
 
 
-def closing(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> Closing | None:
-    """Find the cheapest way to close all questions.
+def closing(
+    problem: Problem, state: Pairs, line: float, variances: FloatArray, sure: float | None = None
+) -> Closing | None:
+    """Find the cheapest way to close all questions; `sure` as in `parley.policies.evidence.closing`.
 
     Return None if the reward model has no exact test for a last look, if N > 1, or if there are too many arms.
     """
     if not problem.noise.boosted or problem.top > 1 or problem.arm_count > MOST_CONTENDERS:
         return None
-    among, ranked = state.active & ~closed(problem) & ~_new(state), standing(problem, state, line)
-    return closing_of(problem, state.log_pairs - line, among, problem.mixed(state.means), variances, ranked)
+    among, ranked = _open(problem, state), standing(problem, state, line)
+    if sure is None:
+        sure = SURE if problem.max_rounds is None else SURE_AT_LAST
+    return closing_of(problem, state.log_pairs - line, among, problem.mixed(state.means), variances, ranked, sure)
 
 
-def _horizons(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> FloatArray | None:
+def closing_of_all(problem: Problem, state: Pairs, line: float) -> Closing:
+    """Close all questions among all open arms, whichever of them wins."""
+    return of_all(problem, state.log_pairs - line, _open(problem, state))
+
+
+def _open(problem: Problem, state: Pairs) -> BoolArray:
+    """`(..., arm, agent)`: the arms that may be answers and have been drawn."""
+    return np.asarray(state.active & ~closed(problem) & ~_new(state))
+
+
+def _log_reserve(problem: Problem) -> FloatArray:
+    """`(agent,)`: the log of the wealth that a pair stakes in no look but its last."""
+    return math.log(RESERVE / (problem.arm_count - problem.top)) + log_parts(problem)
+
+
+def _horizons(problem: Problem, state: Pairs, line: float, variances: FloatArray, gap: FloatArray) -> FloatArray | None:
     """`(..., row, arm, agent)`: the variance V at which a pair's question closes; NaN for pairs that bet on a gap.
 
     None if the study is not closed.
@@ -240,25 +265,57 @@ def _horizons(problem: Problem, state: Pairs, line: float, variances: FloatArray
     found = closing(problem, state, line, variances) if is_closed(problem) else None
     if found is None:
         return None
-    return np.where(found.between, np.square(problem.tolerance / found.quantile)[..., None, None, :], np.nan)
+    # A pair with a clear gap needs less than the horizon and bets on its gap. But no phase follows a stated last round,
+    # so all contenders aim at it. Without a reserve (`_held`), a test would leave too little to arms that look worse.
+    near = gap < (NEAR_IN_BUDGET if is_tight(problem, line) else NEAR_TIE) * problem.tolerance
+    ties = (near & (found.between | ends_surely(problem))) | (found.between & (problem.max_rounds is not None))
+    return np.where(ties, np.square(problem.tolerance / found.horizon)[..., None, None, :], np.nan)
 
 
 def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances: FloatArray) -> Pairs:
     """Pay the bets of all pairs whose arms were both drawn, no matter which arms lead."""
     bets = pairs(problem, state, line, variances)
-    drawn = phase.contrasts(bets.opponents)[2]
-    last = phase.last[..., None, None, None]
-    found = closing(problem, state, line, variances) if is_closed(problem) else None
-    # If this look gives an answer whatever its rewards are, the pairs of contenders stake nearly all that they have.
-    # Only the past and the counts decide this, so the bets stay fair.
-    if found is not None:
-        v = phase.contrasts(bets.opponents)[1]
-        closes = found.between & found.closed_by(problem, state.log_pairs - line, np.where(drawn, v, np.inf))
-        bets, last = replace(bets, closes=closes), last | closes
+    _, v, drawn = phase.contrasts(bets.opponents)
+    closes = _closes(problem, state, line, variances, np.where(drawn, v, np.inf))
+    last = phase.last[..., None, None, None] | closes
     # A pair that is two standard errors on the losing side does not bet: it would only lose wealth. In a last look such
     # a pair bets too, since there is nothing to save for.
     betting = bets.live & drawn & ((bets.gap + 2 * bets.error > 0) | last)
-    return replace(state, log_pairs=paid(problem, phase, bets, betting, line))
+    bets, late = replace(bets, closes=closes), LATE if is_tight(problem, line) else 1.0
+    if not ends_surely(problem):
+        return replace(state, log_pairs=paid(problem, phase, bets, betting, line, late=late))
+    held = np.where(last, 0.0, _held(problem, state))
+    wealth = state.log_pairs + np.log1p(-held)
+    bets = replace(bets, wealth=wealth, missing=np.maximum(line - wealth, 0.0))
+    after = paid(problem, phase, bets, betting, line, late=late)
+    with np.errstate(divide="ignore"):
+        whole = np.logaddexp(after, state.log_pairs + np.log(held))
+    return replace(state, log_pairs=np.where(betting, np.where(after < line, whole, after), state.log_pairs))
+
+
+def _closes(problem: Problem, state: Pairs, line: float, variances: FloatArray, look: FloatArray) -> BoolArray:
+    """`(..., row, arm, agent)`: the pairs of contenders of agents to whom a look gives an answer whatever it draws.
+
+    `look (..., row, arm, agent)` are the variances of contrasts in this look. These pairs stake nearly all that they
+    have. Only the past and the counts decide this, so the bets stay fair.
+    """
+    sets = [closing(problem, state, line, variances)] if is_closed(problem) else []
+    if ends_surely(problem):
+        sets.append(closing_of_all(problem, state, line))
+    closes = np.zeros(look.shape, dtype=np.bool_)
+    for found in sets:
+        if found is not None:
+            closes |= found.between & found.closed_by(problem, state.log_pairs - line, look)
+    return closes
+
+
+def _held(problem: Problem, state: Pairs) -> FloatArray:
+    """`(..., row, arm, agent)`: the part of its wealth that a pair stakes in no look but its last: its reserve.
+
+    A pair that has lost its last look has no reserve left.
+    """
+    over = _log_reserve(problem) - state.log_pairs
+    return np.where(over > math.log(2), 0.0, np.exp(np.minimum(over, MOST_HELD)))
 
 
 def standing(problem: Problem, state: Pairs, line: float) -> FloatArray:
@@ -291,8 +348,12 @@ def at_opponents(state: Pairs, opponents: IntArray) -> FloatArray:
     return np.take_along_axis(state.log_pairs, rows, axis=-3)
 
 
-def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: BoolArray, line: float) -> Pairs:
-    """Update rows and initial wealth after a phase; `first (...)` marks replications that finished their first phase.
+def with_rows(
+    problem: Problem, state: Pairs, variances: FloatArray, first: BoolArray, betting: BoolArray, line: float
+) -> Pairs:
+    """Update rows, initial wealth and shares after a phase, in which the pairs of the agents `betting` have bet.
+
+    `first (...)` marks replications that finished their first phase.
 
     The first phase fixes the initial wealth of every pair; in closed studies, shares move after every phase instead.
     With many arms, only the best estimates after the first phase get rows. Free rows are copies of the first row. If an
@@ -308,7 +369,8 @@ def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: Bool
         rows = np.where(first[..., None, None], order[..., np.where(place < count - FREE, place, 0)[:, 0], :], rows)
     if state.shares is not None:
         wished = np.exp(endowment(problem, mixed, variances, rows))
-        return moved(state, wished, line, ~state.finished)
+        reserve = np.exp(_log_reserve(problem)) if ends_surely(problem) else 0.0
+        return moved(state, wished, line, betting, reserve)
     if first.any():
         wealth = np.where(fresh, endowment(problem, mixed, variances, rows), state.log_pairs)
         state = replace(state, log_pairs=wealth)
@@ -355,7 +417,8 @@ def decided(
 ) -> Pairs:
     """Decide after a phase: give answers, update rows and shares, and narrow candidates where the budget is spent."""
     found = answered(problem, before, after, line)
-    found = with_rows(problem, found, variances, (before.phase == 0) & ~before.finished, line)
+    betting = (before.active.sum(axis=-2) > problem.top) & ~before.finished[..., None]
+    found = with_rows(problem, found, variances, (before.phase == 0) & ~before.finished, betting, line)
     return narrowed(problem, found, over, line)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.policies.base import State
-from parley.policies.evidence.closing import KEPT
+from parley.policies.evidence.closing import kept
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.rewards import Bets
 from parley.totals import Totals
@@ -128,12 +128,14 @@ def carried(state: Wealth, rank: IntArray, opponents: IntArray, line: float) -> 
     return _back(wealth, state.log_wealth.shape), _back(ranks, state.ranks.shape)
 
 
-def paid(problem: Problem, phase: Phase, contrasts: Contrasts, betting: BoolArray, line: float) -> FloatArray:
+def paid(
+    problem: Problem, phase: Phase, contrasts: Contrasts, betting: BoolArray, line: float, *, late: float = 1.0
+) -> FloatArray:
     """The slots' log wealth after the payoffs; stakes depend only on the past and the counts of the phase.
 
     A payoff that reaches its cap raises the slot's wealth to the `line`, or to the slot's own line. In the last phase
     of a budget every bet stakes all it has, if the reward model has an exact test for that: no later phase needs the
-    wealth. In a last look after which the study may go on, a pair keeps a small part.
+    wealth. In a last look after which the study may go on, a pair keeps a small part. `late` is as in `Bets`.
     """
     y, v, _ = phase.contrasts(contrasts.opponents)
     shift = problem.tolerance
@@ -157,12 +159,14 @@ def paid(problem: Problem, phase: Phase, contrasts: Contrasts, betting: BoolArra
         fresh=phase.fresh,
         horizon=None if contrasts.horizon is None else contrasts.horizon[betting],
         level=None if contrasts.log_shares is None else contrasts.log_shares[betting] - line,
+        late=late,
     )
     won = model.payoff(bets)
     over = np.broadcast_to(phase.last[tuple(replication)], missing.shape)
     final = over if contrasts.closes is None else over | contrasts.closes[betting]
-    if final.any() and (all_in := model.final_payoff(replace(bets, kept=np.where(over, 0.0, KEPT)))) is not None:
-        won = np.where(final, all_in, won)
+    if final.any():
+        all_in = model.final_payoff(replace(bets, kept=np.where(over, 0.0, kept(problem))))
+        won = won if all_in is None else np.where(final, all_in, won)
     reached = (won >= missing) & model.boosted
     # The wealth is set to the goal, since a sum could miss the line by rounding.
     goal = line if contrasts.lines is None else np.broadcast_to(contrasts.lines, wealth.shape)[betting]
