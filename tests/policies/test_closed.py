@@ -383,7 +383,7 @@ def test_no_pair_falls_below_its_reserve_before_its_last_look(arms):
 @pytest.mark.parametrize("wealth", first_quick(2.0, 1.2, 40.0))
 def test_a_bet_that_holds_a_reserve_back_is_fair(wealth):
     """If an arm is better than the other by the tolerance, wealth does not grow in expectation."""
-    policy, size = make_policy("evidence", alone([0.0, 0.0], KNOWN).problem), 20_000
+    policy, size = make_policy("evidence", alone([0.0, 0.0], KNOWN).problem), 200_000
     state = reserve_alone(policy, 100, (size,))
     levels = np.log(np.array([[1.0, wealth * RESERVE], [1e-3, 1.0]]))[..., None]
     state = replace(state, log_pairs=levels + 0 * state.log_pairs)

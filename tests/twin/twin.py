@@ -65,11 +65,12 @@ def log_multiplier(stakes: Sequence[float], missing: float) -> float:
 
 
 def log_conditional_error(
-    z: float, missing: float, tau: float, now: float | None = None, floored: bool = False
+    z: float, missing: float, tau: float, now: float | None = None, floored: bool = False, least: float = 0.0
 ) -> float:
     """What a test of level a = 1 / missing that ends at a horizon has left after the share tau of it, over a.
 
-    It rejects `now` by a score of so much, by default that of a tau. A floored one is constant for z <= 0.
+    It rejects `now` by a score of so much, by default that of a tau. A floored one is constant for z <= 0. Who loses
+    keeps the `least`, and a higher quantile at the horizon pays for it, found in two steps.
     """
     level, root, rest = math.exp(-missing), math.sqrt(tau), math.sqrt(1 - tau)
     now = -float(ndtri(level * tau)) if now is None else now
@@ -81,11 +82,23 @@ def log_conditional_error(
         later = quad(lambda x: math.exp(-x * x / 2) * normal((root * x - c) / rest), -12.0, until, epsabs=0, limit=200)
         return math.log(max(later[0], 1e-300) / math.sqrt(2 * math.pi))
 
-    goal = math.log(level - normal(-now))
-    horizon = brentq(lambda c: log_later(c, now) - goal, -12.0, -float(ndtri(math.exp(goal))) + 1e-6, xtol=1e-10)
+    def solved(goal: float) -> float:
+        far = -float(ndtri(math.exp(goal))) + 1e-6
+        return float(brentq(lambda c: log_later(c, now) - goal, -12.0, far, xtol=1e-10))
+
+    spent = normal(-now) / level
+    if least:
+        keeps = min(least, 0.9 * (1 - spent))
+        horizon = -float(ndtri(level * (1 - spent - keeps)))
+        for _ in range(2):
+            below = min((horizon + rest * float(ndtri(level * keeps))) / root, now)
+            cost = keeps * normal(below) - math.exp(log_later(horizon, below)) / level
+            horizon = solved(math.log(level * (1 - spent - min(max(cost, 0.0), keeps))))
+    else:
+        horizon = solved(math.log(level - normal(-now)))
     if floored and z <= 0:
         return min(missing + math.log(2) + log_later(horizon, 0.0), missing)
-    return min(missing + math.log(max(normal((root * z - horizon) / rest), 1e-300)), missing)
+    return min(max(missing + math.log(max(normal((root * z - horizon) / rest), 1e-300)), log(least)), missing)
 
 
 def largest_mean(weights: dict[tuple[int, int], float], among: Sequence[int]) -> float:
@@ -129,8 +142,8 @@ class Cells:
 class End:
     """What a pair of a closed study knows of the end: where it lies, if both are contenders, and if this look is it."""
 
-    def __init__(self, horizon: float | None, level: float, closes: bool, late: float = 1.0) -> None:
-        self.horizon, self.level, self.closes, self.late = horizon, level, closes, late
+    def __init__(self, horizon: float | None, level: float, closes: bool, late: float, least: float) -> None:
+        self.horizon, self.level, self.closes, self.late, self.least = horizon, level, closes, late, least
 
 
 class Contrast:
@@ -199,7 +212,7 @@ class Model(ABC):
         """A boosted and capped mixture; for pairs that may tie the conditional error of a test that ends."""
         variance = bet.variance(bet.fresh, self.past_variances(bet.past))
         if bet.end is not None and bet.end.horizon is not None:
-            return log_conditional_error(z, missing, *self.planned(bet, missing, shift))
+            return log_conditional_error(z, missing, *self.planned(bet, missing, shift), least=bet.end.least)
         if bet.end is None and shift and bet.value(bet.past) + shift < 1.5 * shift:
             quantile = max(-float(ndtri(math.exp(-missing))), 0.0) + BEYOND
             return log_conditional_error(z, missing, min(max((shift / quantile) ** 2 / variance, 1e-3), 0.6))
@@ -215,7 +228,7 @@ class Model(ABC):
         t = min((past + phase) / (past + max(1 / bet.end.horizon, phase)), 1.0)
         boundary = -float(ndtri(bet.end.level * t**bet.end.late))
         needed = (boundary * math.sqrt(past + phase) - (bet.value(bet.past) + shift) * past) / math.sqrt(phase)
-        least = -float(ndtri(0.3 * math.exp(-missing)))
+        least = -float(ndtri(0.3 * (1 - bet.end.least) * math.exp(-missing)))
         most = 0.6 if missing < math.log(2) else 0.9
         return min(max(bet.end.horizon * phase, 1e-3), most), max(min(needed, 8.0), least)
 
@@ -491,7 +504,8 @@ class BinaryNormal(Binary):
     def log_payoff(self, bet: Contrast, missing: float, shift: float, last: bool) -> float:
         """As Gaussian, with the variance at the likeliest rates without the gap, by the phase alone."""
         if not self.known(bet, missing):
-            return min(self.exact(bet, shift), missing)
+            least = bet.end.least if bet.end else 0.0
+            return min(log_sum([log(least), math.log(1 - least) + self.exact(bet, shift)]), missing)
         fresh = bet.fresh
         cells = [
             (fresh.counts[arm][n], sign * w, fresh.sums[arm][n] / fresh.counts[arm][n])
@@ -899,7 +913,7 @@ class Pairs(Question):
         """Closed, or opened since and not drawn yet: nothing is bet on it."""
         return arm in self.twin.closed or past.undrawn(arm)
 
-    def ends(self, past: Cells, fresh: Cells) -> dict[tuple[int, int], End]:
+    def ends(self, past: Cells, fresh: Cells, last: bool) -> dict[tuple[int, int], End]:
         """What pairs know of the end of the study: whether this look gives an answer whatever it draws."""
         known = [arm for arm in self.active if not self.unknown(arm, past)]
         if not self.twin.sure or not self.ending(known, past, fresh):
@@ -927,13 +941,13 @@ class Pairs(Question):
     @property
     def reserve(self) -> float:
         """What a pair has at least."""
-        return 0.02 / (self.twin.arms - 1) if self.twin.sure else 1e-300
+        return 0.01 / (self.twin.arms - 1) if self.twin.sure else 1e-300
 
     def settle(self, past: Cells, fresh: Cells, last: bool) -> None:
         """Every pair below the line bets; N arms on the line against all others are an answer."""
         tolerance, closed, now = self.twin.problem.tolerance, self.twin.closed, past.plus(fresh)
         arms = [arm for arm in range(self.twin.arms) if arm not in closed]
-        ends = self.ends(past, fresh)
+        ends = self.ends(past, fresh, last)
         for (row, j), had in self.wealth.items():
             if self.unknown(row, past) or self.unknown(j, past):
                 continue
@@ -943,7 +957,8 @@ class Pairs(Question):
             final, _ = self.twin.model.last_look(bet, last)
             hopeless = bet.value(past) + tolerance + 2 * error <= 0 and not final
             if not self.on_the_line(had) and not hopeless and bet.drawn(fresh):
-                held = self.held(had) if self.twin.sure and not final else 0.0
+                at_first = bet.end is not None and bet.end.least > 0
+                held = self.held(had) if self.twin.sure and not final and not at_first else 0.0
                 staked = had + math.log1p(-held)
                 after = staked + self.log_payoff(bet, self.line - staked, last, tolerance)
                 if held and not self.on_the_line(after):
@@ -1011,7 +1026,10 @@ class ClosedPairs(Pairs):
             variances = [safe[ranked[0], j] for j in ranked if (ranked[0], j) in safe]
             hardest = min(variances, default=1.0)
             parts = [share * hardest for share in (0.25, 0.4, 0.55)]
-            return min(1 / part + sum(1 / (variance - part) for variance in variances) for part in parts)
+            cost = min(1 / part + sum(1 / (variance - part) for variance in variances) for part in parts)
+            whole = max(largest_mean({pair: u.get(pair, -math.inf) for pair in permutations(known, 2)}, known), 0.3)
+            seen = min((1 / self.error(ranked[0], j, past) ** 2 for j in ranked if (ranked[0], j) in safe), default=0.0)
+            return 1.25 * cost if seen >= 0.6 * (whole / tolerance) ** 2 else cost
 
         def together(count: int) -> float:
             inside, outside = ranked[:count], ranked[count:]
@@ -1029,7 +1047,7 @@ class ClosedPairs(Pairs):
         costs = [alone(), *(together(count) for count in range(2, len(ranked) + 1))]
         return ranked[: 1 + costs.index(min(costs))]
 
-    def ends(self, past: Cells, fresh: Cells) -> dict[tuple[int, int], End]:
+    def ends(self, past: Cells, fresh: Cells, last: bool) -> dict[tuple[int, int], End]:
         """By the levels of the pairs and the counts of the phase."""
         contenders = self.contenders(past)
         known = [arm for arm in self.active if not self.unknown(arm, past)]
@@ -1045,7 +1063,8 @@ class ClosedPairs(Pairs):
             near = self.contrast(row, j, past, past).value(past) + tolerance < (4.0 if tight else 1.5) * tolerance
             near = (near and (inside or self.twin.sure)) or (inside and self.twin.problem.max_rounds is not None)
             end = {row, j} <= closes
-            found[row, j] = End(horizon if near else None, level, end, 1.5 if tight else 1.0)
+            keeps = self.twin.sure and self.twin.phase <= 1 and self.twin.arms > 2 and not end and not last
+            found[row, j] = End(horizon if near else None, level, end, 1.5 if tight else 1.0, 0.33 if keeps else 0.0)
         return found
 
     def settle(self, past: Cells, fresh: Cells, last: bool) -> None:
@@ -1063,7 +1082,8 @@ class ClosedPairs(Pairs):
             if arm in closed:
                 return 1e-4
             short = min(means[arm] - means[best] + self.twin.problem.tolerance, 0.0)
-            return max(normal(1.5 + short / self.error(arm, best, now)), 1e-4)
+            behind = short / self.error(arm, best, now) + 0.75 * (len(arms) - 2)
+            return max(normal(4 * behind), 1e-4)
 
         chances = [possible(arm) for arm in arms]
         for j in arms:

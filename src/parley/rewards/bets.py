@@ -28,9 +28,10 @@ LARGEST_STAKE = 40.0  # keeps the rounding error of log E below 1e-12
 SAFETY = 1e-10  # a multiplier needs log E <= -SAFETY, far above that rounding error
 AIM = 1e-9  # Newton's method aims at log E = -AIM, a little below -SAFETY
 ROUNDING = 1e-12  # subtracted from a multiplier and from a series, to cover the rounding of the last step
-BOOST_STEPS, STAKE_STEPS, HORIZON_STEPS = 16, 14, 6
+BOOST_STEPS, STAKE_STEPS, HORIZON_STEPS, KEEPING_STEPS = 16, 14, 6, 2
 # Limits on a phase's share of the information remaining until the horizon: a larger phase, if lost, would end the bet.
 LEAST_SHARE, MOST_SHARE, MOST_OF_PLANNED = 1e-3, 0.6, 0.9
+MOST_KEPT = 0.9  # most that a lost bet can keep, as a share of what its test has not spent in this phase
 MOST_SPENT, LARGEST_SCORE = 0.3, 8.0  # a phase's largest share of the remaining level; largest score it may require
 LEAST_REJECTED = 1e-280
 LARGEST_EXPONENT = 600.0
@@ -144,7 +145,13 @@ def log_final_payoff(z: FloatArray, log_cap: FloatArray, kept: FloatArray | floa
 
 
 def log_conditional_error(
-    z: FloatArray, log_cap: FloatArray, share: FloatArray, now: FloatArray | None = None, *, floored: bool = False
+    z: FloatArray,
+    log_cap: FloatArray,
+    share: FloatArray,
+    now: FloatArray | None = None,
+    *,
+    least: FloatArray | None = None,
+    floored: bool = False,
 ) -> FloatArray:
     """The log of the conditional error of a test that ends at a horizon, divided by its level a = 1 / cap.
 
@@ -154,6 +161,9 @@ def log_conditional_error(
     payoff is 1 / a for z >= c1, and otherwise Phi((sqrt(tau) z - c2) / sqrt(1 - tau)) / a. The expected payoff for
     z ~ N(0, 1) is 1 (a Doob martingale), and the payoff does not decrease in z. The next phase plans a new test with
     the remaining level (Mueller and Schaefer 2001).
+
+    `least` is the smallest payoff: the part of its wealth that a lost bet keeps; 0 for none. It replaces all smaller
+    payoffs, and c2 is larger to pay for it; the expected payoff is then slightly below 1.
 
     `floored` is for scores with lighter tails than normal on both sides, such as those of Student's t: for all z <= 0
     the payoff is its average over z <= 0, and c1 is at least 0.
@@ -167,7 +177,12 @@ def log_conditional_error(
         now = np.maximum(now, 0.0)
     spent = np.exp(log_cap + log_ndtr(-now))  # share of the level
     end = _horizon_quantile(log_cap, share, now, spent)
+    keeps = np.zeros(len(end), dtype=np.bool_) if least is None else least > 0
+    if least is not None and keeps.any():
+        end[keeps] = _quantile_that_pays(log_cap[keeps], share[keeps], now[keeps], spent[keeps], least[keeps])
     later = log_cap + log_ndtr((np.sqrt(share) * z - end) / np.sqrt(1 - share))
+    if least is not None:
+        later[keeps] = np.maximum(later[keeps], np.log(least[keeps]))
     if floored:
         # Twice P(z < 0, S >= c2), in logs: with Owen's function, a level of 1e-16 would lose all digits.
         below = _joint_chance(end, share, np.zeros(len(end)), NEGLIGIBLE * (1 - share))[1]
@@ -190,6 +205,28 @@ def _horizon_quantile(log_cap: FloatArray, share: FloatArray, now: FloatArray, s
         first = ndtr((now - np.sqrt(share) * end) / np.sqrt(1 - share))
         step = np.minimum(log_chance - goal, 0.0) * rejected / np.maximum(first, LEAST_REJECTED)
         end = np.maximum(end + step, -LARGEST_SCORE)  # a level near 1 would lead to minus infinity
+    return end
+
+
+def _quantile_that_pays(
+    log_cap: FloatArray, share: FloatArray, now: FloatArray, spent: FloatArray, least: FloatArray
+) -> FloatArray:
+    """The critical value c2 of a test whose payoff is at least `least`, approached from above.
+
+    Let z0 be the score below which the conditional error over a is smaller than `least`. The larger payoffs below z0
+    cost N = least Phi(z0) - P(z < z0, S >= c2) / a, so c2 solves P(z < c1, S >= c2) = a (1 - spent - N). z0 and N grow
+    with c2, so that a c2 that is too large leads to one that is closer, but not too small. The first c2 would pay for
+    `least` at all scores.
+    """
+    root, rest = np.sqrt(share), np.sqrt(1 - share)
+    keeps = np.minimum(least, MOST_KEPT * (1 - spent))
+    end = -ndtri_exp(np.log1p(-spent - keeps) - log_cap)
+    quantile = -ndtri_exp(np.log(keeps) - log_cap)
+    for _ in range(KEEPING_STEPS):
+        below = np.minimum((end - rest * quantile) / root, now)
+        saved = np.exp(_joint_chance(end, share, below, NEGLIGIBLE)[1] + log_cap)
+        cost = np.clip(keeps * ndtr(below) - saved * (1 - SAFETY), 0.0, keeps)
+        end = _horizon_quantile(log_cap, share, now, spent + cost)
     return end
 
 
@@ -254,13 +291,14 @@ class Bets:
     horizon: FloatArray | None = None  # V at which the test of a near-tie ends; nan for a bet on its estimated gap
     level: FloatArray | None = None  # log of the pair's error probability
     late: float = 1.0  # at the share t of all information, a test has spent the share t^late of its level
+    least: FloatArray | None = None  # smallest payoff: the part of its wealth that a lost bet keeps; 0 for none
     kept: FloatArray | float = 0.0  # share of the level that survives a lost last look; 0 if no phase follows
 
     def take(self, some: BoolArray) -> Bets:
         """The bets for which `some (bet,)` is true."""
         names = ("estimate", "error", "missing", "contrast", "variance", "opponent", "arm", "agent")
         parts = {name: getattr(self, name)[some] for name in names}
-        optional = {"horizon": self.horizon, "level": self.level, "kept": self.kept}
+        optional = {"horizon": self.horizon, "level": self.level, "least": self.least, "kept": self.kept}
         parts |= {name: value[some] for name, value in optional.items() if isinstance(value, np.ndarray)}
         return replace(self, **parts, replication=tuple(axis[some] for axis in self.replication))
 
@@ -282,7 +320,8 @@ class Bets:
         t = np.minimum((past + phase) / (past + np.maximum(left, phase)), 1.0)
         boundary = -ndtri_exp(self.level + self.late * np.log(t))
         needed = (boundary * np.sqrt(past + phase) - self.estimate * past) / np.sqrt(phase)
-        least = -ndtri_exp(math.log(MOST_SPENT) - self.missing)
+        staked = 0.0 if self.least is None else np.log1p(-self.least)
+        least = -ndtri_exp(math.log(MOST_SPENT) + staked - self.missing)
         # `least` is applied last: if little of the level remains, even LARGEST_SCORE would spend too much of it.
         return np.asarray(np.maximum(np.minimum(needed, LARGEST_SCORE), least))
 
@@ -379,7 +418,7 @@ def gaussian_payoff(bets: Bets, scores: FloatArray) -> FloatArray:
             share = np.clip(np.square(near.shift / quantile) / near.variance, LEAST_SHARE, MOST_SHARE)
             paid[tied] = log_conditional_error(scores[tied], near.missing, share)
         else:
-            paid[tied] = log_conditional_error(scores[tied], near.missing, near.share, near.now)
+            paid[tied] = log_conditional_error(scores[tied], near.missing, near.share, near.now, least=near.least)
     return paid
 
 

@@ -57,8 +57,16 @@ class BinaryNormal(Binary):
             return payoff(bets)
         paid = np.empty(len(bets.arm))
         paid[normal] = payoff(bets.take(normal))
-        paid[~normal] = super().payoff(bets.take(~normal))
+        paid[~normal] = self._exact(bets.take(~normal))
         return paid
+
+    def _exact(self, bets: Bets) -> FloatArray:
+        """The exact log payoff of the part of a pair's wealth that it does not keep."""
+        won = super().payoff(bets)
+        if bets.least is None:
+            return won
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.logaddexp(np.log(bets.least), np.log1p(-bets.least) + won))
 
     def approximates(self, bets: Bets) -> BoolArray:
         """`(bet,)`: whether the phase's draws should determine the variance well enough, judged by past rates.

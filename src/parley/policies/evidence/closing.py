@@ -31,6 +31,8 @@ DOUBT = 2.0
 # times out of eight. The others are for studies that state their last round, which no round can follow, and for those
 # that state `rounds`: their looks are large, so few draws of the arms that do not contend suffice.
 SURE, SURE_AT_LAST, SURE_IN_ROUNDS = 1.2, 2.0, 0.2
+# Once the past has the share SEEN of the information that closing still needs, a leader alone counts as DEARER.
+SEEN, DEARER = 0.6, 1.25
 LEAST_NEED = 0.1  # smallest planned score; without it, levels near 1 would have negative scores
 LEADERS = (0.25, 0.4, 0.55)  # variances to try for the leader's mean, as shares of its hardest contrast's variance
 APART = 0.5  # smallest variance of another arm, relative to a contender's: below it, a contender costs no more
@@ -121,6 +123,10 @@ def closing(
     likely = safe if firm else np.where(missing, np.square(np.maximum(gap, tolerance) / need), np.inf)
     # A single contender has no cycle to close: the leader must beat every other arm by its gap.
     cheapest = _leader_alone(safe[..., 0, :, :], missing[..., 0, :, :])
+    # A study that has seen most of what closing still needs is in its last looks. A leader that fails costs one more.
+    whole = np.maximum(largest_mean(u, open_), LEAST_QUANTILE)[..., None, :]
+    seen = np.where(missing[..., 0, :, :], 1 / np.square(error[..., 0, :, :]), np.inf).min(axis=-2, keepdims=True)
+    cheapest = np.where(seen >= SEEN * np.square(whole / tolerance), DEARER * cheapest, cheapest)
     size = np.ones(cheapest.shape, dtype=np.int64)
     outside = np.full(mixed.shape, np.inf)
     for count in range(2, arms + 1):

@@ -50,10 +50,10 @@ REPORTS = 8.0
 MANY, LEAST_SMALLER = 4 / 3, 0.35
 WORTH_A_ROUND = 0.25  # least drawing time of a later phase, relative to the fixed days of a round
 LARGEST = 3.0  # largest size of a study with a tolerance, relative to the single phase that should end a tie
-RESERVE = 0.02  # share of an agent's error probability that its pairs stake in no look but their last
+RESERVE = 0.01  # share of an agent's error probability that its pairs stake in no look but their last
 SURE_OF_END = 1.1  # factor on a look that is sure to end the study: with normal inference, variances are estimates
 # Least largest size, relative to a look that is sure to end the study: of closed studies, and of others.
-ROOM, WIDER = 1.25, 2.0
+ROOM, WIDER = 1.5, 2.0
 LARGEST_STUDY = 2.0**62  # samples in all: counts are 64-bit integers
 
 

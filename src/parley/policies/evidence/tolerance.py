@@ -35,8 +35,11 @@ AHEAD = 0.5  # in tolerances: how far a leader whose pairs have reached the line
 # In a tight budget, a test has spent only this power of the share of all information, and gaps of up to so many
 # tolerances are near-ties.
 LATE, NEAR_IN_BUDGET = 1.5, 4.0
-SURELY = 1.5  # `_possible` is 1/2 this many standard errors below the best estimate minus the tolerance
+# `_possible` is 1/2 so many standard errors below the best estimate minus the tolerance, for every arm beyond two: the
+# best of many estimates is farther ahead by luck. It falls by so many standard deviations a standard error.
+SURELY, STEEP = 0.75, 4.0
 LEAST_CHANCE = 1e-4  # least probability that an arm is an answer, so that sums keep their precision
+KEPT_AT_FIRST = 0.33  # part of its wealth that a pair keeps if it loses the first phase
 MOST_HELD = math.log(0.999)  # log of the largest part of its wealth that a pair does not stake
 LEAST_SHARE = 1e-4  # smallest share with which a pair's bet is planned
 # When shares move: the part of its wealth that a pair keeps, a divisor instead of 0, and a margin for rounding in logs.
@@ -180,7 +183,8 @@ def _possible(mixed: FloatArray, variances: FloatArray, near: float) -> FloatArr
     """`(..., arm, agent)`: how plausible an arm is as an answer: about 1 if within `near` of the best estimate."""
     best = mixed.max(axis=-2, keepdims=True)
     error = np.sqrt(variances + np.take_along_axis(variances, mixed.argmax(axis=-2)[..., None, :], axis=-2))
-    return np.asarray(np.maximum(ndtr(SURELY + np.minimum(mixed - best + near, 0.0) / error), LEAST_CHANCE))
+    behind = np.minimum(mixed - best + near, 0.0) / error + SURELY * (mixed.shape[-2] - 2)
+    return np.asarray(np.maximum(ndtr(STEEP * behind), LEAST_CHANCE))
 
 
 def _largest(values: FloatArray, count: int) -> FloatArray:
@@ -281,16 +285,28 @@ def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances
     # A pair that is two standard errors on the losing side does not bet: it would only lose wealth. In a last look such
     # a pair bets too, since there is nothing to save for.
     betting = bets.live & drawn & ((bets.gap + 2 * bets.error > 0) | last)
-    bets, late = replace(bets, closes=closes), LATE if is_tight(problem, line) else 1.0
+    late = LATE if is_tight(problem, line) else 1.0
+    bets = replace(bets, closes=closes)
     if not ends_surely(problem):
         return replace(state, log_pairs=paid(problem, phase, bets, betting, line, late=late))
-    held = np.where(last, 0.0, _held(problem, state))
+    first = (state.phase == 0)[..., None, None, None] & ~last & keeps_at_first(problem)
+    held = np.where(last | first, 0.0, _held(problem, state))
     wealth = state.log_pairs + np.log1p(-held)
     bets = replace(bets, wealth=wealth, missing=np.maximum(line - wealth, 0.0))
+    if first.any():
+        bets = replace(bets, least=np.where(first, KEPT_AT_FIRST, np.zeros(wealth.shape)))
     after = paid(problem, phase, bets, betting, line, late=late)
     with np.errstate(divide="ignore"):
         whole = np.logaddexp(after, state.log_pairs + np.log(held))
     return replace(state, log_pairs=np.where(betting, np.where(after < line, whole, after), state.log_pairs))
+
+
+def keeps_at_first(problem: Problem) -> bool:
+    """Whether a pair that loses the first phase keeps a part of its wealth, to give it to other pairs.
+
+    With two arms there are no other pairs. The payoffs of Student's t keep enough without it.
+    """
+    return is_closed(problem) and problem.arm_count > 2
 
 
 def _closes(problem: Problem, state: Pairs, line: float, variances: FloatArray, look: FloatArray) -> BoolArray:

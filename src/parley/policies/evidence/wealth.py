@@ -54,6 +54,9 @@ class Contrasts:
     lines: FloatArray | None = None  # (..., 1, arm, agent): what bets aim at, if slots have lines of their own
     horizon: FloatArray | None = None  # with a tolerance, V at which the question closes; NaN to bet on the gap
     log_shares: FloatArray | None = None  # (..., row, arm, agent): log shares of pairs, if shares move
+    least: FloatArray | None = (
+        None  # (..., row, arm, agent): the part of its wealth that a pair keeps if it loses a bet
+    )
     closes: BoolArray | None = None  # whether this is the pair's last look, in which it stakes nearly all it has
 
     def take(self, chosen: IntArray) -> Self:
@@ -160,6 +163,7 @@ def paid(
         horizon=None if contrasts.horizon is None else contrasts.horizon[betting],
         level=None if contrasts.log_shares is None else contrasts.log_shares[betting] - line,
         late=late,
+        least=None if contrasts.least is None else contrasts.least[betting],
     )
     won = model.payoff(bets)
     over = np.broadcast_to(phase.last[tuple(replication)], missing.shape)
