@@ -11,10 +11,13 @@ from tests.support import first_quick
 from parley import Instance, Problem, Totals, make_policy, simulate
 from parley.policies.evidence.closing import KEPT, Closing, closing, largest_mean, quantiles
 from parley.policies.evidence.plan import RESERVE, is_closed, is_tight
-from parley.policies.evidence.tolerance import moved, standing
+from parley.policies.evidence.tolerance import KEPT_AT_FIRST, moved, standing
 from parley.rewards import make_model
 from parley.rewards.bets import MOST_SPENT, Bets, log_conditional_error, log_final_payoff
 from parley.weights import personalized
+
+KNOWN, UNKNOWN = {"kind": "gaussian", "scale": 1.0}, {"kind": "gaussian", "scale": "unknown"}
+NORMAL = {"kind": "binary", "inference": "normal"}
 
 
 def cycles(arms):
@@ -124,6 +127,71 @@ def test_the_conditional_error_is_fair_for_normal_scores_and_for_lighter_ones(le
     assert np.ptp(below) == 0
 
 
+@pytest.mark.parametrize("level", first_quick(0.05, 1e-12, 0.3, 0.002, quick=2))
+@pytest.mark.parametrize("share", first_quick(0.1, 0.2, 0.4, 0.9))
+@pytest.mark.parametrize("least", [0.1, 0.33, 0.8])
+def test_a_lost_bet_keeps_its_part_and_the_others_pay_for_it(level, share, least):
+    """By quadrature; above half of the wealth, little is left to stake and the payoff is a little less than fair."""
+    now = float(-ndtri(level * 0.1))
+
+    def paid(z):
+        one = np.ones(len(z))
+        return np.exp(log_conditional_error(z, -np.log(level) * one, share * one, now * one, least=least * one))
+
+    z = np.linspace(-12.0, now - 1e-9, 20_001)
+    payoffs = paid(z)
+    expected = np.trapezoid(payoffs * normal(z), z) + ndtr(-now) / level
+    assert (0.98 if least < 0.5 else 0.8) < expected <= 1 + 2e-6
+    assert payoffs.min() == pytest.approx(least, rel=1e-9)
+    assert (np.diff(payoffs) >= 0).all()
+    some, log_cap = z[::1000], np.full(21, -np.log(level))
+    plain = log_conditional_error(some, log_cap, np.full(21, share))
+    assert log_conditional_error(some, log_cap, np.full(21, share), least=np.zeros(21)).tolist() == plain.tolist()
+
+
+@pytest.mark.parametrize("noise", first_quick(KNOWN, NORMAL), ids=["gaussian", "normal inference"])
+def test_who_loses_the_first_phase_has_wealth_to_give_to_those_that_may_be_answers(noise):
+    rate = 0.0 if noise is KNOWN else 0.4
+    policy = make_policy("evidence", alone([0.0] * 3, noise).problem)
+    counts = policy.first_phase
+    sums = np.round(counts * (rate + np.array([[0.0], [0.0], [-0.35]])))
+    state = policy.update(policy.start(), Totals(counts=counts, sums=sums, squares=sums))
+    shares, wealth = state.shares[..., 0], np.exp(state.log_pairs[..., 0])
+    kept = KEPT_AT_FIRST / 2 - RESERVE / 2
+    assert shares[2, 1] == pytest.approx(0.5 - kept, abs=1e-3), "the third arm gave what it had"
+    assert shares[0, 1] == pytest.approx(0.5 + kept, abs=1e-3)
+    assert wealth[2, 1] == pytest.approx(RESERVE / 2, rel=0.05)
+    assert wealth[0, 1] > 1.5 * kept
+
+
+def test_an_exact_bet_in_a_small_first_phase_keeps_its_part_too():
+    model, one = make_model(**NORMAL), np.ones(1)
+    fresh = Totals(counts=np.array([[3], [3]]), sums=np.array([[0.0], [3.0]]))
+    place = np.zeros(1, dtype=np.int64)
+    bets = Bets(
+        estimate=0.1 * one,
+        error=one,
+        missing=6 * one,
+        contrast=-0.9 * one,
+        shift=0.1,
+        variance=one / 6,
+        replication=(),
+        opponent=place,
+        arm=place + 1,
+        agent=place,
+        weights=np.ones((1, 1)),
+        past=Totals(counts=np.array([[50], [50]]), sums=np.array([[5.0], [5.0]])),
+        fresh=fresh,
+        horizon=0.01 * one,
+        level=np.log(0.05) * one,
+        least=0.33 * one,
+    )
+    assert not model.approximates(bets).any()
+    lost = model.payoff(replace(bets, least=None))
+    assert lost < np.log(0.33)
+    assert np.exp(model.payoff(bets)) == pytest.approx(0.33 + 0.67 * np.exp(lost))
+
+
 def normal(t):
     return np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
 
@@ -181,10 +249,6 @@ def alone(means, noise, **changes):
     terms = {"tolerance": 0.1, "delta": 0.1} | changes
     problem = Problem(arms=len(means), weights=[[1.0]], noise=make_model(**noise), **terms)
     return Instance(problem=problem, means=np.array(means)[:, None])
-
-
-KNOWN, UNKNOWN = {"kind": "gaussian", "scale": 1.0}, {"kind": "gaussian", "scale": "unknown"}
-NORMAL = {"kind": "binary", "inference": "normal"}
 
 
 def sites(gap=0.0, noise=KNOWN, rate=0.0, tolerance=0.1, **changes):

@@ -1082,8 +1082,7 @@ class ClosedPairs(Pairs):
             if arm in closed:
                 return 1e-4
             short = min(means[arm] - means[best] + self.twin.problem.tolerance, 0.0)
-            behind = short / self.error(arm, best, now) + 0.75 * (len(arms) - 2)
-            return max(normal(4 * behind), 1e-4)
+            return max(normal(4 * (1.5 + short / self.error(arm, best, now))), 1e-4)
 
         chances = [possible(arm) for arm in arms]
         for j in arms:

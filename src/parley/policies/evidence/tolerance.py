@@ -35,9 +35,9 @@ AHEAD = 0.5  # in tolerances: how far a leader whose pairs have reached the line
 # In a tight budget, a test has spent only this power of the share of all information, and gaps of up to so many
 # tolerances are near-ties.
 LATE, NEAR_IN_BUDGET = 1.5, 4.0
-# `_possible` is 1/2 so many standard errors below the best estimate minus the tolerance, for every arm beyond two: the
-# best of many estimates is farther ahead by luck. It falls by so many standard deviations a standard error.
-SURELY, STEEP = 0.75, 4.0
+# `_possible` is 1/2 this many standard errors below the best estimate minus the tolerance, and falls this much faster
+# than a normal distribution function.
+SURELY, STEEPER = 1.5, 4.0
 LEAST_CHANCE = 1e-4  # least probability that an arm is an answer, so that sums keep their precision
 KEPT_AT_FIRST = 0.33  # part of its wealth that a pair keeps if it loses the first phase
 MOST_HELD = math.log(0.999)  # log of the largest part of its wealth that a pair does not stake
@@ -183,8 +183,8 @@ def _possible(mixed: FloatArray, variances: FloatArray, near: float) -> FloatArr
     """`(..., arm, agent)`: how plausible an arm is as an answer: about 1 if within `near` of the best estimate."""
     best = mixed.max(axis=-2, keepdims=True)
     error = np.sqrt(variances + np.take_along_axis(variances, mixed.argmax(axis=-2)[..., None, :], axis=-2))
-    behind = np.minimum(mixed - best + near, 0.0) / error + SURELY * (mixed.shape[-2] - 2)
-    return np.asarray(np.maximum(ndtr(STEEP * behind), LEAST_CHANCE))
+    behind = np.minimum(mixed - best + near, 0.0) / error
+    return np.asarray(np.maximum(ndtr(STEEPER * (SURELY + behind)), LEAST_CHANCE))
 
 
 def _largest(values: FloatArray, count: int) -> FloatArray:
