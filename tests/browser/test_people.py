@@ -25,10 +25,7 @@ OVERLAPS = """() => [...document.querySelectorAll("svg.forest")].flatMap((figure
 })"""
 
 # After two phases, a site may already know something about one arm, or still nothing.
-KNOWN = re.compile(
-    r"^(Too early to say: .+ leads, but any other arm may still be better by 5 points or more\."
-    r"|.+ leads\. Shown not to be better by 5 points or more: .+\. May still be better by 5 points or more: .+\.) ?$"
-)
+KNOWN = re.compile(r"^(Too early to say: )?.+ leads[.,] .*better by 5 points or more")
 
 
 class Patients(Agents):
