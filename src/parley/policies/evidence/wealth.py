@@ -54,9 +54,7 @@ class Contrasts:
     lines: FloatArray | None = None  # (..., 1, arm, agent): what bets aim at, if slots have lines of their own
     horizon: FloatArray | None = None  # with a tolerance, V at which the question closes; NaN to bet on the gap
     log_shares: FloatArray | None = None  # (..., row, arm, agent): log shares of pairs, if shares move
-    least: FloatArray | None = (
-        None  # (..., row, arm, agent): the part of its wealth that a pair keeps if it loses a bet
-    )
+    least: FloatArray | None = None  # (..., row, arm, agent): the part of its wealth that a pair keeps if it loses
     closes: BoolArray | None = None  # whether this is the pair's last look, in which it stakes nearly all it has
 
     def take(self, chosen: IntArray) -> Self:
