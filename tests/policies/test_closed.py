@@ -9,9 +9,9 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from tests.support import first_quick
 
 from parley import Instance, Problem, Totals, make_policy, simulate
-from parley.policies.evidence.closing import KEPT, Closing, closing, largest_mean, quantiles
+from parley.policies.evidence.closing import FEW, KEPT, Closing, closing, largest_mean, quantiles
 from parley.policies.evidence.plan import RESERVE, is_closed, is_tight
-from parley.policies.evidence.tolerance import KEPT_AT_FIRST, moved, standing
+from parley.policies.evidence.tolerance import moved, standing
 from parley.rewards import make_model
 from parley.rewards.bets import MOST_SPENT, Bets, log_conditional_error, log_final_payoff
 from parley.weights import personalized
@@ -157,7 +157,7 @@ def test_who_loses_the_first_phase_has_wealth_to_give_to_those_that_may_be_answe
     sums = np.round(counts * (rate + np.array([[0.0], [0.0], [-0.35]])))
     state = policy.update(policy.start(), Totals(counts=counts, sums=sums, squares=sums))
     shares, wealth = state.shares[..., 0], np.exp(state.log_pairs[..., 0])
-    kept = KEPT_AT_FIRST / 2 - RESERVE / 2
+    kept = FEW.kept / 2 - RESERVE / 2
     assert shares[2, 1] == pytest.approx(0.5 - kept, abs=1e-3), "the third arm gave what it had"
     assert shares[0, 1] == pytest.approx(0.5 + kept, abs=1e-3)
     assert wealth[2, 1] == pytest.approx(RESERVE / 2, rel=0.05)
@@ -346,7 +346,8 @@ def test_which_studies_are_closed():
     assert is_closed(alone([0, 0], KNOWN).problem)
     assert is_closed(alone([0] * 4, KNOWN).problem)
     assert is_closed(alone([0] * 3, UNKNOWN).problem)
-    assert not is_closed(alone([0] * 5, KNOWN).problem)
+    assert is_closed(alone([0] * 16, KNOWN).problem)
+    assert not is_closed(alone([0] * 17, KNOWN).problem)
     assert not is_closed(alone([0.2] * 3, {"kind": "binary"}).problem)
     assert is_closed(alone([0.2] * 3, NORMAL).problem)
     assert is_closed(sites().problem)

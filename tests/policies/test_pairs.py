@@ -220,9 +220,9 @@ def test_the_phase_that_chooses_the_shares_settles_no_pair():
 
 @pytest.mark.simulations
 def test_no_wealth_begins_anew_when_another_arm_leads():
-    # Of five arms: a closed study, of few, moves shares from pair to pair.
-    problem = Problem(arms=5, weights=[[1.0]], tolerance=0.05)
-    means = [[0.5], [0.5], [0.1], [0.1], [0.1]]
+    # Of 17 arms: a closed study, of fewer, moves shares from pair to pair.
+    problem = Problem(arms=17, weights=[[1.0]], tolerance=0.05)
+    means = [[0.5], [0.5], *([0.1] for _ in range(15))]
     policy, instance = make_policy("evidence", problem), Instance(problem=problem, means=means)
     changes = 0
     for seed in range(30):

@@ -64,7 +64,7 @@ def test_a_tolerance_saves_samples_on_the_papers_instance():
         problem = study.problem.with_(tolerance=tolerance)
         instance = Instance(problem=problem, means=study.instance.means)
         costs.append(simulate(make_policy("evidence", problem), instance, replications=60, seed=1).costs.mean())
-    assert costs[1] < 0.55 * costs[0]
+    assert costs[1] < 0.6 * costs[0]
     assert costs[2] < 0.38 * costs[0]
 
 

@@ -267,6 +267,17 @@ def test_a_closed_study(course, model, seed):
     assert COURSES[course](seed, model, 0.1) == []
 
 
+@pytest.mark.parametrize("model", GAUSSIAN)
+@pytest.mark.parametrize("means", first_quick([0.3, 0.3, 0.3, 0.3, 0.3], [0.6, 0.5, 0.4, 0.3, 0.2, 0.1], quick=1))
+def test_a_closed_study_of_more_than_four_arms(means, model):
+    noise = models(np.full((len(means), 2), 0.5))[model]
+    problem = Problem(arms=len(means), weights=[[0.7, 0.2], [0.3, 0.8]], tolerance=0.1, delta=0.1, noise=noise)
+    scale = 0.5 if model.startswith("unknown") else None
+    instance = Instance(problem=problem, means=np.array([means] * 2).T, scale=scale)
+    rng = np.random.default_rng(7)
+    assert race(rng, instance, lambda plan: plan) == []
+
+
 @pytest.mark.simulations
 @pytest.mark.parametrize("tolerance", [0.0, 0.1])
 @pytest.mark.parametrize("model", MODELS)

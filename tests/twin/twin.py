@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from itertools import combinations, permutations
 from typing import Any
 
+import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtri, stdtr, stdtrit
@@ -106,6 +107,52 @@ def largest_mean(weights: dict[tuple[int, int], float], among: Sequence[int]) ->
     cycles = (cycle for size in range(2, len(among) + 1) for cycle in permutations(among, size))
     means = [sum(weights[cycle[i - 1], cycle[i]] for i in range(len(cycle))) / len(cycle) for cycle in cycles]
     return max(means, default=-math.inf)
+
+
+SPREADS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+
+
+class Spreads:
+    """Means that are normal with an unknown spread: how likely each spread is, and what it makes of every mean."""
+
+    def __init__(self, x: Sequence[float], v: Sequence[float], tolerance: float, odds: float) -> None:
+        logs, self.means, self.variances = [], [], []
+        for spread in SPREADS:
+            prior = (spread * tolerance) ** 2
+            total = sum(1 / (prior + one) for one in v)
+            center = sum(a / (prior + b) for a, b in zip(x, v, strict=True)) / total
+            fits = [math.log(prior + b) + (a - center) ** 2 / (prior + b) for a, b in zip(x, v, strict=True)]
+            logs.append(-(sum(fits) + math.log(total)) / 2 + (0.0 if spread else math.log(odds)))
+            shares = [prior / (prior + b) for b in v]
+            self.means.append([center + share * (a - center) for share, a in zip(shares, x, strict=True)])
+            self.variances.append([s * b + (1 - s) ** 2 / total for s, b in zip(shares, v, strict=True)])
+        self.chances = [math.exp(one - log_sum(logs)) for one in logs]
+        self.x, self.v = x, v
+
+    def expected(self) -> list[float]:
+        """Of every mean."""
+        return [sum(p * mean[k] for p, mean in zip(self.chances, self.means, strict=True)) for k in range(len(self.x))]
+
+    def leads(self, closing: float) -> list[float]:
+        """How likely an arm has the best estimate in the end; arms that are alike are equally likely."""
+        alike, apart = sum(self.chances[:2]), self.chances[2:]
+        last, error = [], []
+        for k, (x, v) in enumerate(zip(self.x, self.v, strict=True)):
+            mean = sum(p * one[k] for p, one in zip(apart, self.means[2:], strict=True)) / max(sum(apart), 1e-300)
+            parts = zip(apart, self.means[2:], self.variances[2:], strict=True)
+            variance = sum(p * (w[k] + (one[k] - mean) ** 2) for p, one, w in parts) / max(sum(apart), 1e-300)
+            seen = min(closing / v, 1.0)
+            last.append(seen * x + (1 - seen) * mean)
+            error.append(math.sqrt((1 - seen) ** 2 * variance + (1 - seen) * closing + 1e-6 * closing))
+        found = []
+        for k in range(len(last)):
+            chance = 0.0
+            for node, weight in zip(*np.polynomial.hermite_e.hermegauss(8), strict=True):
+                at = last[k] + error[k] * node
+                others = [normal((at - last[j]) / error[j]) for j in range(len(last)) if j != k]
+                chance += weight / math.sqrt(2 * math.pi) * math.prod(others)
+            found.append(alike / len(last) + (1 - alike) * chance)
+        return found
 
 
 class Cells:
@@ -1029,7 +1076,8 @@ class ClosedPairs(Pairs):
             cost = min(1 / part + sum(1 / (variance - part) for variance in variances) for part in parts)
             whole = max(largest_mean({pair: u.get(pair, -math.inf) for pair in permutations(known, 2)}, known), 0.3)
             seen = min((1 / self.error(ranked[0], j, past) ** 2 for j in ranked if (ranked[0], j) in safe), default=0.0)
-            return 1.25 * cost if seen >= 0.6 * (whole / tolerance) ** 2 else cost
+            late, dearer = (0.6, 1.25) if self.twin.arms <= 4 else (0.15, 1.6)
+            return dearer * cost if seen >= late * (whole / tolerance) ** 2 else cost
 
         def together(count: int) -> float:
             inside, outside = ranked[:count], ranked[count:]
@@ -1057,14 +1105,21 @@ class ClosedPairs(Pairs):
         closes = set(contenders) if self.ending(contenders, past, fresh) else set()
         if self.twin.sure and self.ending(known, past, fresh):
             closes = set(known)
-        tight = self.twin.tight
+        tight, expected = self.twin.tight, {}
+        arms = [arm for arm in range(self.twin.arms) if not self.unknown(arm, past)]
+        if arms:
+            expected = dict(zip(arms, self.spreads(arms, past).expected(), strict=True))
         for (row, j), share in self.shares.items():
             inside, level = {row, j} <= set(contenders), max(share, 1e-4) * math.exp(-self.line)
-            near = self.contrast(row, j, past, past).value(past) + tolerance < (4.0 if tight else 1.5) * tolerance
+            gap = self.contrast(row, j, past, past).value(past)
+            if self.twin.arms > 4 and {row, j} <= set(expected):
+                gap = expected[row] - expected[j]
+            near = gap + tolerance < (4.0 if tight else 1.5) * tolerance
             near = (near and (inside or self.twin.sure)) or (inside and self.twin.problem.max_rounds is not None)
             end = {row, j} <= closes
+            kept = 0.33 if self.twin.arms <= 4 else 0.5
             keeps = self.twin.sure and self.twin.phase <= 1 and self.twin.arms > 2 and not end and not last
-            found[row, j] = End(horizon if near else None, level, end, 1.5 if tight else 1.0, 0.33 if keeps else 0.0)
+            found[row, j] = End(horizon if near else None, level, end, 1.5 if tight else 1.0, kept if keeps else 0.0)
         return found
 
     def settle(self, past: Cells, fresh: Cells, last: bool) -> None:
@@ -1072,19 +1127,32 @@ class ClosedPairs(Pairs):
         super().settle(past, fresh, last)
         self.move(past.plus(fresh))
 
+    def spreads(self, arms: Sequence[int], now: Cells) -> Spreads:
+        """How far apart these arms are."""
+        each = self.twin.model.past_variances(now)
+        x = [self.twin.mixed_mean(now, arm, self.m) for arm in arms]
+        v = [self.contrast(arm, arm, now, now).variance(now, each) / 2 for arm in arms]
+        return Spreads(x, v, self.twin.problem.tolerance, 15.0 if self.twin.arms <= 4 else 50.0)
+
+    def possible(self, known: Sequence[int], now: Cells) -> dict[int, float]:
+        """How plausible an arm is as an answer, by how far it is behind the best estimate."""
+        means = {arm: self.twin.mixed_mean(now, arm, self.m) for arm in known}
+        best = min(arm for arm in known if means[arm] == max(means.values()))
+        found = {}
+        for arm in known:
+            short = min(means[arm] - means[best] + self.twin.problem.tolerance, 0.0)
+            found[arm] = normal(4 * (1.5 + short / self.error(arm, best, now)))
+        return found
+
     def move(self, now: Cells) -> None:
         """Towards arms that may be answers: a pair gives what is too much of its share, as far as it still has it."""
-        arms, closed = range(self.twin.arms), self.twin.closed
-        means = {arm: self.twin.mixed_mean(now, arm, self.m) for arm in arms if arm not in closed}
-        best = min(arm for arm in means if means[arm] == max(means.values()))
-
-        def possible(arm: int) -> float:
-            if arm in closed:
-                return 1e-4
-            short = min(means[arm] - means[best] + self.twin.problem.tolerance, 0.0)
-            return max(normal(4 * (1.5 + short / self.error(arm, best, now))), 1e-4)
-
-        chances = [possible(arm) for arm in arms]
+        arms = range(self.twin.arms)
+        known = [arm for arm in arms if arm not in self.twin.closed]
+        closing = (self.twin.problem.tolerance / self.quantile(-math.log(self.twin.arms - 1))) ** 2 / 2
+        found = dict(zip(known, self.spreads(known, now).leads(closing), strict=True))
+        if self.twin.arms <= 4:
+            found = self.possible(known, now)
+        chances = [max(found.get(arm, 0.0), 1e-4) for arm in arms]
         for j in arms:
             rows = [arm for arm in arms if arm != j]
             gives, wants = {}, {}
@@ -1129,7 +1197,7 @@ class Twin:
         blank = [[0] * self.agents for _ in range(self.arms)]
         self.past = Cells(blank, blank, blank)
         boosted = type(problem.noise).__name__ in ("Gaussian", "UnknownScale", "BinaryNormal")
-        closed = self.top == 1 and 1 < self.arms <= 4 and boosted
+        closed = self.top == 1 and 1 < self.arms <= 16 and boosted
         self.sure = (
             self.top == 1 and 1 < self.arms <= 16 and type(problem.noise).__name__ in ("Gaussian", "BinaryNormal")
         )

@@ -66,6 +66,8 @@ CELLS = {
     "a tie": Cell(means=(0.5, 0.5, 0.0)),
     "a triple tie": Cell(means=(0.5, 0.5, 0.5, 0.0)),
     "a chain, 0.04 apart": Cell(means=CHAIN),
+    "eight arms, seven just beyond": Cell(means=(0.5, *[0.399] * 7), tolerance=0.1),
+    "eight arms, a tie": Cell(means=(0.5,) * 8, tolerance=0.1),
     "top 2, a tie at its edge": Cell(means=(0.9, 0.5, 0.5, 0.0), top=2),
     "top 2, just beyond": Cell(means=(0.9, 0.5, 0.449), top=2),
     "top 2, a chain": Cell(means=CHAIN, top=2),

@@ -204,7 +204,7 @@ MUTANTS = [
          "draws).sum(axis=(-2, -1)) > 1e99)", CLOSED + "test_a_study_that_has_only_its_reserve_left_ends_with_an_answer"),
         ("what a lost bet keeps costs nothing", "rewards/bets.py", "end = _horizon_quantile(log_cap, share, now, spent + cost)",
          "end = _horizon_quantile(log_cap, share, now, spent + 0 * cost)", CLOSED + "test_a_lost_bet_keeps_its_part_and_the_others_pay_for_it"),
-        ("who loses the first phase keeps nothing", "policies/evidence/tolerance.py", "np.where(first, KEPT_AT_FIRST, np.zeros(wealth.shape))",
+        ("who loses the first phase keeps nothing", "policies/evidence/tolerance.py", "np.where(first, manner(problem).kept, np.zeros(wealth.shape))",
          "np.zeros(wealth.shape)", CLOSED + "test_who_loses_the_first_phase_has_wealth_to_give_to_those_that_may_be_answers"),
         ("an exact bet stakes what it keeps", "rewards/binary_normal.py", "np.logaddexp(np.log(bets.least), np.log1p(-bets.least) + won)",
          "np.logaddexp(np.log(bets.least), won)", CLOSED + "test_an_exact_bet_in_a_small_first_phase_keeps_its_part_too"),

@@ -31,14 +31,42 @@ DOUBT = 2.0
 # times out of eight. The others are for studies that state their last round, which no round can follow, and for those
 # that state `rounds`: their looks are large, so few draws of the arms that do not contend suffice.
 SURE, SURE_AT_LAST, SURE_IN_ROUNDS = 1.2, 2.0, 0.2
-# Once the past has the share SEEN of the information that closing still needs, a leader alone counts as DEARER.
-SEEN, DEARER = 0.6, 1.25
 LEAST_NEED = 0.1  # smallest planned score; without it, levels near 1 would have negative scores
 LEADERS = (0.25, 0.4, 0.55)  # variances to try for the leader's mean, as shares of its hardest contrast's variance
 APART = 0.5  # smallest variance of another arm, relative to a contender's: below it, a contender costs no more
 MOST_CONTENDERS = 16  # with more arms, the largest quantile replaces the largest mean of a cycle, as a bound
 NEVER = 1e6  # value of u sqrt(V) for a pair that was not drawn and has not won
 LEAST_QUANTILE = 0.3  # smallest quantile to plan with: levels of about 0.4 and more need next to no draws
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How a closed study is planned, by its number of arms; found by measurement, and no guarantee depends on it.
+
+    `odds`: those of arms without any spread before any data (`spread`); they are high, since mistaking a tie for a gap
+    costs error probability for good. `kept`: the part of its wealth that a pair keeps if it loses the first phase.
+    `early`: as long as closing costs more than this many times what was spent, half of a phase is planned for a leader
+    alone. `seen` and `dearer`: once the past has the share `seen` of the information that closing still needs, a leader
+    alone counts `dearer` times its cost. `learns`: whether shares, bets and phases depend
+    on the arms' spread; of few arms, one that is far off would hide that the others tie.
+    """
+
+    odds: float
+    kept: float
+    early: float
+    seen: float
+    dearer: float
+    learns: bool
+
+
+FEW_ARMS = 4
+FEW = Manner(odds=50.0, kept=0.33, early=4.0, seen=0.6, dearer=1.25, learns=False)
+MANY = Manner(odds=50.0, kept=0.5, early=8.0, seen=0.15, dearer=1.6, learns=True)
+
+
+def manner(problem: Problem) -> Manner:
+    """The manner for this number of arms: many arms tell soon whether they are alike (`spread`), few do not."""
+    return FEW if problem.arm_count <= FEW_ARMS else MANY
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,6 +80,7 @@ class Closing:
     information: FloatArray  # (..., agent): sum over arms of 1 / variance of the mean that should close the question
     looks: IntArray | None = None  # (...): remaining looks; None if no phase is being planned
     cost: FloatArray | None = None  # (...): rough cost of closing all questions; None if no phase is planned
+    alike: FloatArray | None = None  # (...): the chance that arms are alike; None where it makes no difference
 
     @property
     def between(self) -> BoolArray:
@@ -126,7 +155,8 @@ def closing(
     # A study that has seen most of what closing still needs is in its last looks. A leader that fails costs one more.
     whole = np.maximum(largest_mean(u, open_), LEAST_QUANTILE)[..., None, :]
     seen = np.where(missing[..., 0, :, :], 1 / np.square(error[..., 0, :, :]), np.inf).min(axis=-2, keepdims=True)
-    cheapest = np.where(seen >= SEEN * np.square(whole / tolerance), DEARER * cheapest, cheapest)
+    late, dearer = manner(problem).seen, manner(problem).dearer
+    cheapest = np.where(seen >= late * np.square(whole / tolerance), dearer * cheapest, cheapest)
     size = np.ones(cheapest.shape, dtype=np.int64)
     outside = np.full(mixed.shape, np.inf)
     for count in range(2, arms + 1):

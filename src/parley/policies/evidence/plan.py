@@ -11,7 +11,7 @@ import numpy as np
 from parley.costs import CostModel, days_needed, round_overhead, stated_rates
 from parley.errors import InvalidInput
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
-from parley.policies.evidence.closing import MOST_CONTENDERS, Closing, quantiles
+from parley.policies.evidence.closing import FEW_ARMS, MOST_CONTENDERS, Closing, manner, quantiles
 from parley.policies.evidence.wealth import Contrasts, both
 from parley.policies.guardrails import guardrails
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
@@ -28,12 +28,14 @@ LEAST_CELL = 0.05  # smallest cell relative to the phase's mean cell, so that ev
 # phases that are evidence.
 OF_A_TIE, OF_THE_BUDGET, OF_ITS_BUDGET = 0.025, 0.1, 0.2
 SMALL_GAPS = 10.0  # the gap that sizes the first phase is at most this many times `largest_gap`
-FEW_ARMS, FIRST_LOOK = 4, 0.14  # most arms of a closed study, and its first phase relative to its closing size
+# First phase of a closed study relative to its closing size; with more than four arms smaller, by the square of their
+# number: closing costs more with every arm, but finding a clear leader does not.
+FIRST_LOOK = 0.14
 SHARPER = 0.73  # factor on the standard errors after that phase, which is evidence already
 SLOWER, SLOWEST = 0.4, 1.55  # power of the growth of phases in closed studies, and their least growth
+# With more than four arms, phases grow up to this factor with a power of the chance that the arms are alike.
+ALIKE_GROWTH, ALIKE_POWER = 4.0, 1.5
 TIGHT = 0.75  # a budget is tight from this share of the closing size up to all of it
-# As long as closing costs more than this many times what was spent, half of a phase is planned for a leader alone.
-EARLY = 4.0
 # After a look that is followed by n more, the total spent is at most 1.3^-n of the closing size, 1.15^-n in a tight
 # budget, and at least 6^-n of it; at least 2^-n if rounds are stated.
 FEW_LOOKS, FEW_IN_BUDGET, MANY_LOOKS, STATED_LOOKS = 1.3, 1.15, 6.0, 2.0
@@ -49,11 +51,12 @@ REPORTS = 8.0
 # Joint answers of M agents multiply the variances after the first phase by sqrt(4/3 / M), but by no less than 0.35.
 MANY, LEAST_SMALLER = 4 / 3, 0.35
 WORTH_A_ROUND = 0.25  # least drawing time of a later phase, relative to the fixed days of a round
-LARGEST = 3.0  # largest size of a study with a tolerance, relative to the single phase that should end a tie
+# Largest size of a study with a tolerance, relative to the single phase that should end a tie: if N = 1, and if N >= 2,
+# where no end is certain.
+LARGEST, LARGEST_OF_SEVERAL = 3.0, 5.0
 RESERVE = 0.01  # share of an agent's error probability that its pairs stake in no look but their last
 SURE_OF_END = 1.1  # factor on a look that is sure to end the study: with normal inference, variances are estimates
-# Least largest size, relative to a look that is sure to end the study: of closed studies, and of others.
-ROOM, WIDER = 1.5, 2.0
+ROOM = 1.5  # least largest size, relative to a look that is sure to end the study
 LARGEST_STUDY = 2.0**62  # samples in all: counts are 64-bit integers
 
 
@@ -132,7 +135,8 @@ def first_draws(problem: Problem, precision: float, line: float, *, together: bo
             quantile = closing_size(problem, line)[1]
             # A tolerance far below all plausible gaps must not make the phase larger.
             error = SHARPER * precision * min(gap, math.sqrt(np.max(variance)))
-            least = max(error**2 * smaller, (problem.tolerance / quantile) ** 2 / (2 * FIRST_LOOK))
+            share = FIRST_LOOK * min(1.0, FEW_ARMS / problem.arm_count) ** 2
+            least = max(error**2 * smaller, (problem.tolerance / quantile) ** 2 / (2 * share))
     draws = cheapest_means(problem, np.full((1, problem.agent_count), least / common), own)
     if problem.rho is not None:
         draws = enlarged(draws, variance, REPORTS * problem.noise_variance)
@@ -161,24 +165,23 @@ def size_of_ties(problem: Problem, line: float) -> int | None:
     """The largest size of a study with a tolerance, in samples; None if it is unknown or too large to count.
 
     Without a tolerance or a known scale of rewards the size is unknown. Otherwise it is three times the size of a
-    single phase that can tell a tie of all arms from a gap as large as the tolerance, plus room for small cells, or
-    what an end for certain needs. If all arms tie, fewer than one study in a hundred gets that large
-    (docs/tolerance.md).
+    single phase that can tell a tie of all arms from a gap as large as the tolerance (five times with N >= 2), plus
+    room for small cells, or what an end for certain needs. If all arms tie, fewer than one study in a hundred gets that
+    large (docs/tolerance.md).
     """
     if not problem.tolerance or not problem.noise.knows_scale:
         return None
     share = (problem.arm_count - 1) * problem.top
     stake = problem.noise.stake(np.array([line + math.log(share)]), np.zeros(1))[0]
-    size = LARGEST * _samples(problem, stake)
+    size = (LARGEST if problem.top == 1 else LARGEST_OF_SEVERAL) * _samples(problem, stake)
     if ends_surely(problem):
-        size = max(size, (ROOM if is_closed(problem) else WIDER) * size_of_end(problem, line))
+        size = max(size, ROOM * size_of_end(problem, line))
     return math.ceil(size) if size <= LARGEST_STUDY else None
 
 
 def ends_surely(problem: Problem) -> bool:
     """Whether a last look can give every agent an answer whatever its rewards are: the reserve pays for it."""
-    few = problem.top == 1 and 1 < problem.arm_count <= MOST_CONTENDERS
-    return few and problem.tolerance > 0 and problem.noise.boosted and problem.noise.knows_scale
+    return is_closed(problem) and problem.noise.knows_scale
 
 
 def size_of_end(problem: Problem, line: float) -> float:
@@ -218,10 +221,9 @@ def ending_draws(problem: Problem, contrasts: Contrasts, past: Totals, temper: T
 def is_closed(problem: Problem) -> bool:
     """Whether the study is *closed*: planned for its closing look from the start, with a first phase that is evidence.
 
-    In a closed study all pairs start with equal shares, which move later. With more arms, equal shares would cost more
-    than a first phase that only informs.
+    In a closed study all pairs start with equal shares, which move later.
     """
-    few = problem.top == 1 and 1 < problem.arm_count <= FEW_ARMS
+    few = problem.top == 1 and 1 < problem.arm_count <= MOST_CONTENDERS
     return few and problem.tolerance > 0 and problem.noise.boosted
 
 
@@ -234,9 +236,14 @@ def closing_size(problem: Problem, line: float) -> tuple[float, float]:
     return float(CostModel.of(problem).spent(draws)), quantile
 
 
+def closing_quantile(problem: Problem, line: float) -> float:
+    """The normal quantile of an equal share of an agent's error probability in a last look."""
+    return _quantile(problem, line + math.log((problem.arm_count - problem.top) * problem.top))
+
+
 def _closing_look(problem: Problem, line: float) -> tuple[FloatArray, float]:
     """The draws `(arm, agent)` of the look that `closing_size` is about, and the quantile."""
-    quantile = _quantile(problem, line + math.log((problem.arm_count - problem.top) * problem.top))
+    quantile = closing_quantile(problem, line)
     return _look(problem, quantile, problem.noise.first_variance), quantile
 
 
@@ -293,7 +300,11 @@ def further_draws(
     solution, touched, shares = cheapest(problem, contrasts, past, temper, cost_model, accuracies, closing)
     spent, wanted = cost_model.spent(counts), cost_model.spent(solution.allocation)
     draws, closes = solution.allocation, None if closing is None else closing.cost
-    if closes is not None and problem.max_rounds is None and (early := np.flatnonzero(closes > EARLY * spent)).size:
+    if (
+        closes is not None
+        and problem.max_rounds is None
+        and (early := np.flatnonzero(closes > manner(problem).early * spent)).size
+    ):
         # What looks like a tie may still be a clear gap, which needs fewer draws of the arms that do not lead.
         some = contrasts.take(early)
         alone = cheapest(problem, some, past[early], temper, cost_model, accuracies)[0].allocation
@@ -301,7 +312,8 @@ def further_draws(
         draws = draws.copy()
         draws[early] = (draws[early] + alone * share[:, None, None]) / 2
     firm = problem.max_rounds is not None
-    total = size_of_look(spent, wanted, looks, temper, closes, firm=firm, stated=stated, tight=tight)
+    alike = None if closing is None else closing.alike
+    total = size_of_look(spent, wanted, looks, temper, closes, alike, firm=firm, stated=stated, tight=tight)
     if stated and closes is None:
         enough = on_the_way(spent, wanted, looks, contrasts, shares, temper)
         # A stated last round does not draw more than the plan wants: the study may end undecided.
@@ -407,6 +419,7 @@ def size_of_look(
     looks: IntArray,
     temper: Temper,
     closes: FloatArray | None,
+    alike: FloatArray | None,
     *,
     firm: bool,
     stated: bool,
@@ -414,7 +427,8 @@ def size_of_look(
 ) -> FloatArray:
     """`(batch,)`: the cost of the next phase, if a phase that costs `wanted` is expected to end the study.
 
-    `closes (batch,)` is the rough cost of closing the study, or None if no closing look is planned. The remaining
+    `closes (batch,)` is the rough cost of closing the study, or None if no closing look is planned. `alike (batch,)` is
+    the chance that all arms are alike, which makes phases grow faster; None if it is not to matter. The remaining
     `looks (batch,)` are spread up to that cost. `firm` means that the last round is stated, `stated` that it or the
     option `rounds` is. Otherwise a study that is far from closing gets more looks. `tight` is `is_tight`.
     """
@@ -426,8 +440,10 @@ def size_of_look(
         return np.clip(wanted, least, (growth - 1) * spent)
     ratio = FIRM_LOOKS if firm else FEW_IN_BUDGET if tight else FEW_LOOKS
     slower = min(temper.growth, max(temper.growth**SLOWER, SLOWEST))
+    if alike is not None:
+        slower = slower * (ALIKE_GROWTH / slower) ** (alike**ALIKE_POWER)
     whole = spent + closes
-    needed = 1.0 if stated else np.ceil(np.log(whole / spent) / math.log(slower))
+    needed = 1.0 if stated else np.ceil(np.log(whole / spent) / np.log(slower))
     before = 1.0 - np.maximum(looks, needed)
     # An apparent tie after few draws may still be a clear gap, so a phase must not grow too much at once.
     longest = np.inf if firm else (slower - 1) * spent

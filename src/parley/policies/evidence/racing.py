@@ -23,9 +23,10 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.policies.base import NOTED, Elimination, Explanation, State, best_estimates, cut_to
 from parley.policies.evidence import plan, tolerance
-from parley.policies.evidence.closing import SURE_IN_ROUNDS, Closing
+from parley.policies.evidence.closing import SURE_IN_ROUNDS, Closing, manner
 from parley.policies.evidence.joint import Joint
 from parley.policies.evidence.plan import TEMPERS, Temper
+from parley.policies.evidence.spread import ODDS_OF_GROWTH
 from parley.policies.evidence.tolerance import Pairs
 from parley.policies.evidence.wealth import LOWEST, Contrasts, Phase, Wealth, against, both, carried, paid, scores
 from parley.problem import BoolArray, FloatArray, IntArray
@@ -272,7 +273,12 @@ class EvidenceRacing(Elimination):
         scatter = problem.noise.cell_variances(state.totals) / problem.noise.first_variance
         usual = np.broadcast_to(scatter, state.counts.shape).mean(axis=(-2, -1))
         cost = size * usual * np.where(undecided, share, 0.0).max(axis=-1)
-        return replace(found, looks=self.looks - state.phase, cost=cost)
+        alike = None
+        if manner(problem).learns and plan.is_closed(problem):
+            spread = tolerance.spread(problem, state, self.past_variances(state))
+            chance = spread.alike(ODDS_OF_GROWTH)
+            alike = np.where(undecided, chance, 0.0).max(axis=-1)  # the slowest agent's
+        return replace(found, looks=self.looks - state.phase, cost=cost, alike=alike)
 
     def _with_end(self, state: Wealth, contrasts: Contrasts, draws: IntArray) -> IntArray:
         """The draws with a look that is sure to end the study, where it would have no room after them."""

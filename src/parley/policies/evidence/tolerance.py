@@ -19,9 +19,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from parley.policies.base import nth_largest
-from parley.policies.evidence.closing import MOST_CONTENDERS, SURE, SURE_AT_LAST, Closing, of_all
+from parley.policies.evidence.closing import MOST_CONTENDERS, SURE, SURE_AT_LAST, Closing, manner, of_all
 from parley.policies.evidence.closing import closing as closing_of
-from parley.policies.evidence.plan import RESERVE, ends_surely, is_closed, is_tight
+from parley.policies.evidence.plan import RESERVE, closing_quantile, ends_surely, is_closed, is_tight
+from parley.policies.evidence.spread import Spread
 from parley.policies.evidence.wealth import LOWEST, Contrasts, Phase, Wealth, against, both, paid
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.rewards.bets import NEAR_TIE
@@ -39,7 +40,6 @@ LATE, NEAR_IN_BUDGET = 1.5, 4.0
 # than a normal distribution function.
 SURELY, STEEPER = 1.5, 4.0
 LEAST_CHANCE = 1e-4  # least probability that an arm is an answer, so that sums keep their precision
-KEPT_AT_FIRST = 0.33  # part of its wealth that a pair keeps if it loses the first phase
 MOST_HELD = math.log(0.999)  # log of the largest part of its wealth that a pair does not stake
 LEAST_SHARE = 1e-4  # smallest share with which a pair's bet is planned
 # When shares move: the part of its wealth that a pair keeps, a divisor instead of 0, and a margin for rounding in logs.
@@ -154,7 +154,7 @@ def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: 
     arms, top = problem.arm_count, problem.top
     inside = _chance(mixed, variances, top)
     if is_closed(problem):
-        inside = _possible(mixed, variances, problem.tolerance)
+        inside = (_leads if manner(problem).learns else _possible)(problem, mixed, variances)
     if top == 1:  # if j is the true top arm, all other arms divide its share
         others = inside.sum(axis=-2, keepdims=True) - inside
         share = np.take_along_axis(inside, rows, axis=-2)[..., :, None, :] / others[..., None, :, :]
@@ -179,12 +179,20 @@ def _chance(mixed: FloatArray, variances: FloatArray, top: int) -> FloatArray:
     return np.maximum(ndtr((mixed - last) / error), LEAST_CHANCE)
 
 
-def _possible(mixed: FloatArray, variances: FloatArray, near: float) -> FloatArray:
-    """`(..., arm, agent)`: how plausible an arm is as an answer: about 1 if within `near` of the best estimate."""
+def _possible(problem: Problem, mixed: FloatArray, variances: FloatArray) -> FloatArray:
+    """`(..., arm, agent)`: how plausible an arm is as an answer: about 1 if within the tolerance of the best."""
     best = mixed.max(axis=-2, keepdims=True)
     error = np.sqrt(variances + np.take_along_axis(variances, mixed.argmax(axis=-2)[..., None, :], axis=-2))
-    behind = np.minimum(mixed - best + near, 0.0) / error
+    behind = np.minimum(mixed - best + problem.tolerance, 0.0) / error
     return np.asarray(np.maximum(ndtr(STEEPER * (SURELY + behind)), LEAST_CHANCE))
+
+
+def _leads(problem: Problem, mixed: FloatArray, variances: FloatArray) -> FloatArray:
+    """`(..., arm, agent)`: about the probability that an arm leads when a closed study closes, above 0."""
+    quantile = closing_quantile(problem, log_stated(problem) - math.log(problem.delta))
+    found = Spread.of(mixed, variances, mixed > LOWEST, problem.tolerance)
+    last = (problem.tolerance / quantile) ** 2 / 2
+    return np.maximum(found.leads(mixed, variances, last, manner(problem).odds), LEAST_CHANCE)
 
 
 def _largest(values: FloatArray, count: int) -> FloatArray:
@@ -221,7 +229,7 @@ def pairs(problem: Problem, state: Pairs, line: float, variances: FloatArray) ->
         missing=np.maximum(line - state.log_pairs, 0.0),
         live=live,
         losing=live,
-        horizon=_horizons(problem, state, line, variances, gap),
+        horizon=_horizons(problem, state, line, variances, opponents),
         log_shares=None if state.shares is None else np.log(np.maximum(state.shares, LEAST_SHARE)),
     )
 
@@ -251,6 +259,11 @@ def closing_of_all(problem: Problem, state: Pairs, line: float) -> Closing:
     return of_all(problem, state.log_pairs - line, _open(problem, state))
 
 
+def spread(problem: Problem, state: Pairs, variances: FloatArray) -> Spread:
+    """How far apart the arms are that are open and have been drawn."""
+    return Spread.of(problem.mixed(state.means), variances, ~(closed(problem) | _new(state)), problem.tolerance)
+
+
 def _open(problem: Problem, state: Pairs) -> BoolArray:
     """`(..., arm, agent)`: the arms that may be answers and have been drawn."""
     return np.asarray(state.active & ~closed(problem) & ~_new(state))
@@ -261,7 +274,9 @@ def _log_reserve(problem: Problem) -> FloatArray:
     return math.log(RESERVE / (problem.arm_count - problem.top)) + log_parts(problem)
 
 
-def _horizons(problem: Problem, state: Pairs, line: float, variances: FloatArray, gap: FloatArray) -> FloatArray | None:
+def _horizons(
+    problem: Problem, state: Pairs, line: float, variances: FloatArray, opponents: IntArray
+) -> FloatArray | None:
     """`(..., row, arm, agent)`: the variance V at which a pair's question closes; NaN for pairs that bet on a gap.
 
     None if the study is not closed.
@@ -271,6 +286,10 @@ def _horizons(problem: Problem, state: Pairs, line: float, variances: FloatArray
         return None
     # A pair with a clear gap needs less than the horizon and bets on its gap. But no phase follows a stated last round,
     # so all contenders aim at it. Without a reserve (`_held`), a test would leave too little to arms that look worse.
+    means = problem.mixed(state.means)
+    if manner(problem).learns:
+        means = spread(problem, state, variances).expected(manner(problem).odds)
+    gap = against(means, opponents) + problem.tolerance
     near = gap < (NEAR_IN_BUDGET if is_tight(problem, line) else NEAR_TIE) * problem.tolerance
     ties = (near & (found.between | ends_surely(problem))) | (found.between & (problem.max_rounds is not None))
     return np.where(ties, np.square(problem.tolerance / found.horizon)[..., None, None, :], np.nan)
@@ -294,7 +313,7 @@ def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances
     wealth = state.log_pairs + np.log1p(-held)
     bets = replace(bets, wealth=wealth, missing=np.maximum(line - wealth, 0.0))
     if first.any():
-        bets = replace(bets, least=np.where(first, KEPT_AT_FIRST, np.zeros(wealth.shape)))
+        bets = replace(bets, least=np.where(first, manner(problem).kept, np.zeros(wealth.shape)))
     after = paid(problem, phase, bets, betting, line, late=late)
     with np.errstate(divide="ignore"):
         whole = np.logaddexp(after, state.log_pairs + np.log(held))
