@@ -29,6 +29,7 @@ SAFETY = 1e-10  # a multiplier needs log E <= -SAFETY, far above that rounding e
 AIM = 1e-9  # Newton's method aims at log E = -AIM, a little below -SAFETY
 ROUNDING = 1e-12  # subtracted from a multiplier and from a series, to cover the rounding of the last step
 BOOST_STEPS, STAKE_STEPS, HORIZON_STEPS, KEEPING_STEPS = 16, 14, 6, 2
+CONVERGED = 1e-8  # Newton's method ends after a step this small: the next one would be its square
 # Limits on a phase's share of the information remaining until the horizon: a larger phase, if lost, would end the bet.
 LEAST_SHARE, MOST_SHARE, MOST_OF_PLANNED = 1e-3, 0.6, 0.9
 MOST_KEPT = 0.9  # most that a lost bet can keep, as a share of what its test has not spent in this phase
@@ -176,9 +177,10 @@ def log_conditional_error(
     if floored:
         now = np.maximum(now, 0.0)
     spent = np.exp(log_cap + log_ndtr(-now))  # share of the level
-    end = _horizon_quantile(log_cap, share, now, spent)
-    keeps = np.zeros(len(end), dtype=np.bool_) if least is None else least > 0
-    if least is not None and keeps.any():
+    keeps = np.zeros(len(z), dtype=np.bool_) if least is None else least > 0
+    end, loses = np.empty(len(z)), ~keeps
+    end[loses] = _horizon_quantile(log_cap[loses], share[loses], now[loses], spent[loses])
+    if least is not None:
         end[keeps] = _quantile_that_pays(log_cap[keeps], share[keeps], now[keeps], spent[keeps], least[keeps])
     later = log_cap + log_ndtr((np.sqrt(share) * z - end) / np.sqrt(1 - share))
     if least is not None:
@@ -191,20 +193,27 @@ def log_conditional_error(
     return np.where(z >= now + SAFETY * (1 + np.abs(now)), log_cap, np.clip(later, NOTHING, log_cap))
 
 
-def _horizon_quantile(log_cap: FloatArray, share: FloatArray, now: FloatArray, spent: FloatArray) -> FloatArray:
+def _horizon_quantile(
+    log_cap: FloatArray, share: FloatArray, now: FloatArray, spent: FloatArray, above: FloatArray | None = None
+) -> FloatArray:
     """The critical value c2 of `log_conditional_error`, approached from above.
 
-    It solves log P(z < c1, S >= c2) = log(a (1 - spent)) for the score S at the horizon. Newton's method starts at the
-    quantile of a (1 - spent), which is too large. The left side is decreasing and concave in c2 (Prekopa: the density
-    is log-concave), so the method never leaves the safe side.
+    It solves log P(z < c1, S >= c2) = log(a (1 - spent)) for the score S at the horizon. Newton's method starts at
+    `above`, by default the quantile of a (1 - spent), which is too large. The left side is decreasing and concave in c2
+    (Prekopa: the density is log-concave), so the method never leaves the safe side.
     """
     goal = np.log1p(-np.minimum(spent, 1 - 1e-9)) - log_cap - SAFETY
-    end = -ndtri_exp(goal)
+    end = -ndtri_exp(goal) if above is None else above.copy()
+    open_ = np.arange(len(end))  # only unconverged tests are updated, so that no test's bits depend on the others
     for _ in range(HORIZON_STEPS):
-        rejected, log_chance = _joint_chance(end, share, now, NEGLIGIBLE)
-        first = ndtr((now - np.sqrt(share) * end) / np.sqrt(1 - share))
-        step = np.minimum(log_chance - goal, 0.0) * rejected / np.maximum(first, LEAST_REJECTED)
-        end = np.maximum(end + step, -LARGEST_SCORE)  # a level near 1 would lead to minus infinity
+        at, tau, score = end[open_], share[open_], now[open_]
+        rejected, log_chance = _joint_chance(at, tau, score, NEGLIGIBLE)
+        first = ndtr((score - np.sqrt(tau) * at) / np.sqrt(1 - tau))
+        step = np.minimum(log_chance - goal[open_], 0.0) * rejected / np.maximum(first, LEAST_REJECTED)
+        end[open_] = np.maximum(at + step, -LARGEST_SCORE)  # a level near 1 would lead to minus infinity
+        open_ = open_[step < -CONVERGED]
+        if not open_.size:
+            break
     return end
 
 
@@ -226,7 +235,7 @@ def _quantile_that_pays(
         below = np.minimum((end - rest * quantile) / root, now)
         saved = np.exp(_joint_chance(end, share, below, NEGLIGIBLE)[1] + log_cap)
         cost = np.clip(keeps * ndtr(below) - saved * (1 - SAFETY), 0.0, keeps)
-        end = _horizon_quantile(log_cap, share, now, spent + cost)
+        end = _horizon_quantile(log_cap, share, now, spent + cost, end)
     return end
 
 
