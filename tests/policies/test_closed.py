@@ -9,7 +9,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from tests.support import first_quick
 
 from parley import Instance, Problem, Totals, make_policy, simulate
-from parley.policies.evidence.closing import FEW, KEPT, Closing, closing, largest_mean, quantiles
+from parley.policies.evidence.closing import KEPT, Closing, closing, largest_mean, manner, quantiles
 from parley.policies.evidence.plan import RESERVE, is_closed, is_tight
 from parley.policies.evidence.tolerance import moved, standing
 from parley.rewards import make_model
@@ -151,13 +151,13 @@ def test_a_lost_bet_keeps_its_part_and_the_others_pay_for_it(level, share, least
 
 @pytest.mark.parametrize("noise", first_quick(KNOWN, NORMAL), ids=["gaussian", "normal inference"])
 def test_who_loses_the_first_phase_has_wealth_to_give_to_those_that_may_be_answers(noise):
-    rate = 0.0 if noise is KNOWN else 0.4
+    rate, behind = (0.0, 0.6) if noise is KNOWN else (0.4, 0.35)
     policy = make_policy("evidence", alone([0.0] * 3, noise).problem)
     counts = policy.first_phase
-    sums = np.round(counts * (rate + np.array([[0.0], [0.0], [-0.35]])))
+    sums = np.round(counts * (rate - np.array([[0.0], [0.0], [behind]])))
     state = policy.update(policy.start(), Totals(counts=counts, sums=sums, squares=sums))
     shares, wealth = state.shares[..., 0], np.exp(state.log_pairs[..., 0])
-    kept = FEW.kept / 2 - RESERVE / 2
+    kept = manner(policy.problem).kept / 2 - RESERVE / 2
     assert shares[2, 1] == pytest.approx(0.5 - kept, abs=1e-3), "the third arm gave what it had"
     assert shares[0, 1] == pytest.approx(0.5 + kept, abs=1e-3)
     assert wealth[2, 1] == pytest.approx(RESERVE / 2, rel=0.05)
@@ -264,7 +264,9 @@ def contending(means, errors, levels=None):
     problem = Problem(arms=arms, weights=[[1.0]], tolerance=0.1, delta=0.1)
     logs = np.full((arms, arms, 1), np.log(0.1 / (arms - 1))) if levels is None else levels
     mixed = np.array(means)[:, None]
-    found = closing(problem, logs, np.ones((arms, 1), dtype=bool), mixed, np.full((arms, 1), errors**2), mixed)
+    found = closing(
+        problem, logs, np.ones((arms, 1), dtype=bool), mixed, np.full((arms, 1), errors**2), mixed, manner(problem).sure
+    )
     return np.flatnonzero(found.contenders[:, 0]).tolist(), found
 
 
@@ -459,7 +461,8 @@ def test_a_bet_that_holds_a_reserve_back_is_fair(wealth):
     sums = np.zeros(counts.shape)
     sums[:, 0, 0] = 40 * (scores * np.sqrt(2 / 40) - policy.problem.tolerance)
     after = np.exp(policy.update(state, Totals(counts=counts, sums=sums)).log_pairs[:, 0, 1, 0])
-    assert 0.97 < after.mean() / (wealth * RESERVE) <= 1.001
+    one = np.exp(policy.line) / size  # what a win counts: the scores are a grid
+    assert 0.97 * wealth * RESERVE < after.mean() <= wealth * RESERVE + one
     assert np.ptp(after) > 0.1 * wealth * RESERVE
 
 
@@ -478,7 +481,7 @@ def test_a_budget_that_may_be_too_small_for_a_look_that_closes_still_has_an_answ
         simulate(make_policy("evidence", one.problem), one, replications=2000, seed=20261119).costs.mean()
         for one in (clear, without)
     ]
-    assert costs[0] < 1.25 * costs[1]
+    assert costs[0] < 1.12 * costs[1]
 
 
 def test_bounds_on_gaps_from_the_first_phase_hold():

@@ -15,7 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import combinations, permutations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.integrate import quad
@@ -1022,6 +1022,23 @@ class Pairs(Question):
             self.keep([*chosen, *missing])
 
 
+class Manner(NamedTuple):
+    """What depends on the number of arms."""
+
+    kept: float
+    near: float
+    spends: float
+    sure: float
+    seen: float
+    dearer: float
+
+    @staticmethod
+    def of(arms: int) -> Manner:
+        if arms > 4:
+            return Manner(0.5, 1.5, 1.0, 1.2, 0.15, 1.6)
+        return Manner(0.33, 1.2, 1.0, 1.05, 0.6, 1.25) if arms == 4 else Manner(0.12, 1.2, 0.95, 1.05, 0.6, 1.35)
+
+
 class ClosedPairs(Pairs):
     """One answer, few arms, boosted bets: even shares that move, and a planned end."""
 
@@ -1058,7 +1075,8 @@ class ClosedPairs(Pairs):
         known = [arm for arm in self.active if not self.unknown(arm, past)]
         if len(self.active) < 2 or not known:
             return []
-        tolerance, sure = self.twin.problem.tolerance, 1.2 if self.twin.problem.max_rounds is None else 2.0
+        tolerance, manner = self.twin.problem.tolerance, Manner.of(self.twin.arms)
+        sure = manner.sure if self.twin.problem.max_rounds is None else 2.0
         ranked = sorted(known, key=lambda arm: (-self.standing(arm, past), arm))
         open_ = {pair: had for pair, had in self.wealth.items() if set(pair) <= set(known) and had < self.line}
         u = {pair: self.quantile(had) for pair, had in open_.items()}
@@ -1076,8 +1094,7 @@ class ClosedPairs(Pairs):
             cost = min(1 / part + sum(1 / (variance - part) for variance in variances) for part in parts)
             whole = max(largest_mean({pair: u.get(pair, -math.inf) for pair in permutations(known, 2)}, known), 0.3)
             seen = min((1 / self.error(ranked[0], j, past) ** 2 for j in ranked if (ranked[0], j) in safe), default=0.0)
-            late, dearer = (0.6, 1.25) if self.twin.arms <= 4 else (0.15, 1.6)
-            return dearer * cost if seen >= late * (whole / tolerance) ** 2 else cost
+            return manner.dearer * cost if seen >= manner.seen * (whole / tolerance) ** 2 else cost
 
         def together(count: int) -> float:
             inside, outside = ranked[:count], ranked[count:]
@@ -1105,7 +1122,8 @@ class ClosedPairs(Pairs):
         closes = set(contenders) if self.ending(contenders, past, fresh) else set()
         if self.twin.sure and self.ending(known, past, fresh):
             closes = set(known)
-        tight, expected = self.twin.tight, {}
+        manner, expected = Manner.of(self.twin.arms), {}
+        late = manner.spends if not self.twin.tight else 1.3 if self.twin.phase <= 1 else 1.75
         arms = [arm for arm in range(self.twin.arms) if not self.unknown(arm, past)]
         if arms:
             expected = dict(zip(arms, self.spreads(arms, past).expected(), strict=True))
@@ -1114,12 +1132,14 @@ class ClosedPairs(Pairs):
             gap = self.contrast(row, j, past, past).value(past)
             if self.twin.arms > 4 and {row, j} <= set(expected):
                 gap = expected[row] - expected[j]
-            near = gap + tolerance < (4.0 if tight else 1.5) * tolerance
+            tied = manner.near * tolerance
+            if self.twin.tight:
+                tied = min(tied + self.error(row, j, past), 4 * tolerance)
+            near = gap + tolerance < tied
             near = (near and (inside or self.twin.sure)) or (inside and self.twin.problem.max_rounds is not None)
             end = {row, j} <= closes
-            kept = 0.33 if self.twin.arms <= 4 else 0.5
             keeps = self.twin.sure and self.twin.phase <= 1 and self.twin.arms > 2 and not end and not last
-            found[row, j] = End(horizon if near else None, level, end, 1.5 if tight else 1.0, kept if keeps else 0.0)
+            found[row, j] = End(horizon if near else None, level, end, late, manner.kept if keeps else 0.0)
         return found
 
     def settle(self, past: Cells, fresh: Cells, last: bool) -> None:
@@ -1141,7 +1161,7 @@ class ClosedPairs(Pairs):
         found = {}
         for arm in known:
             short = min(means[arm] - means[best] + self.twin.problem.tolerance, 0.0)
-            found[arm] = normal(4 * (1.5 + short / self.error(arm, best, now)))
+            found[arm] = normal(4 * (1.65 + short / self.error(arm, best, now)))
         return found
 
     def move(self, now: Cells) -> None:

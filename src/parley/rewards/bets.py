@@ -299,7 +299,7 @@ class Bets:
     fresh: Totals  # (..., arm, agent): of this phase
     horizon: FloatArray | None = None  # V at which the test of a near-tie ends; nan for a bet on its estimated gap
     level: FloatArray | None = None  # log of the pair's error probability
-    late: float = 1.0  # at the share t of all information, a test has spent the share t^late of its level
+    late: FloatArray | float = 1.0  # at the share t of all information, a test has spent the share t^late of its level
     least: FloatArray | None = None  # smallest payoff: the part of its wealth that a lost bet keeps; 0 for none
     kept: FloatArray | float = 0.0  # share of the level that survives a lost last look; 0 if no phase follows
 
@@ -307,7 +307,13 @@ class Bets:
         """The bets for which `some (bet,)` is true."""
         names = ("estimate", "error", "missing", "contrast", "variance", "opponent", "arm", "agent")
         parts = {name: getattr(self, name)[some] for name in names}
-        optional = {"horizon": self.horizon, "level": self.level, "least": self.least, "kept": self.kept}
+        optional = {
+            "horizon": self.horizon,
+            "level": self.level,
+            "least": self.least,
+            "kept": self.kept,
+            "late": self.late,
+        }
         parts |= {name: value[some] for name, value in optional.items() if isinstance(value, np.ndarray)}
         return replace(self, **parts, replication=tuple(axis[some] for axis in self.replication))
 

@@ -14,7 +14,7 @@ must lose by their gaps. A single contender means that the plan expects no tie: 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri_exp
@@ -27,10 +27,10 @@ KEPT, KEPT_IN_DOUBT = 0.005, 0.02
 # Gaps are assumed to be this many standard errors smaller than estimated, but not below 0: the best of many estimates
 # is too high, and a study that mistakes a tie for a gap loses its bets.
 DOUBT = 2.0
-# How far beyond its quantile a pair's score is planned to lie, in standard deviations: with 1.2, the pair wins seven
-# times out of eight. The others are for studies that state their last round, which no round can follow, and for those
-# that state `rounds`: their looks are large, so few draws of the arms that do not contend suffice.
-SURE, SURE_AT_LAST, SURE_IN_ROUNDS = 1.2, 2.0, 0.2
+# `Manner.sure` of studies that state their last round, which no round can follow, and of those that state `rounds`:
+# their looks are large, so few draws of the arms that do not contend suffice. With 1.2, a pair wins seven times out of
+# eight.
+SURE_AT_LAST, SURE_IN_ROUNDS = 2.0, 0.2
 LEAST_NEED = 0.1  # smallest planned score; without it, levels near 1 would have negative scores
 LEADERS = (0.25, 0.4, 0.55)  # variances to try for the leader's mean, as shares of its hardest contrast's variance
 APART = 0.5  # smallest variance of another arm, relative to a contender's: below it, a contender costs no more
@@ -45,28 +45,56 @@ class Manner:
 
     `odds`: those of arms without any spread before any data (`spread`); they are high, since mistaking a tie for a gap
     costs error probability for good. `kept`: the part of its wealth that a pair keeps if it loses the first phase.
+    `near`: pairs whose estimated gap plus tolerance is below this many tolerances are near-ties. `spends`: after the
+    share t of all information, a test has spent the share t^spends of its level. `sure`: how far beyond its quantile
+    the score of a pair with an arm that does not contend is planned to lie, in standard deviations. `steps`: after a
+    look that is followed by n more, the total spent is at most steps^-n of the closing size. `finer`: a factor on the
+    option `optimism`, which makes phases smaller.
     `early`: as long as closing costs more than this many times what was spent, half of a phase is planned for a leader
     alone. `seen` and `dearer`: once the past has the share `seen` of the information that closing still needs, a leader
-    alone counts `dearer` times its cost. `learns`: whether shares, bets and phases depend
-    on the arms' spread; of few arms, one that is far off would hide that the others tie.
+    alone counts `dearer` times its cost. `swift`: if the arms seem alike, phases grow up to this factor. `learns`:
+    whether shares and near-ties depend on the arms' spread; of few arms, one that is far off would hide that the others
+    tie.
     """
 
     odds: float
     kept: float
+    near: float
+    spends: float
+    sure: float
+    steps: float
+    finer: float
     early: float
     seen: float
     dearer: float
+    swift: float
     learns: bool
 
 
 FEW_ARMS = 4
-FEW = Manner(odds=50.0, kept=0.33, early=4.0, seen=0.6, dearer=1.25, learns=False)
-MANY = Manner(odds=50.0, kept=0.5, early=8.0, seen=0.15, dearer=1.6, learns=True)
+FEW = Manner(
+    odds=50.0,
+    kept=0.33,
+    near=1.2,
+    spends=1.0,
+    sure=1.05,
+    steps=1.3,
+    finer=1.5,
+    early=2.5,
+    seen=0.6,
+    dearer=1.25,
+    swift=2.0,
+    learns=False,
+)
+THREE = replace(FEW, kept=0.12, spends=0.95, steps=1.4, dearer=1.35)
+MANY = replace(FEW, kept=0.5, near=1.5, sure=1.2, finer=1.2, early=8.0, seen=0.15, dearer=1.6, swift=4.0, learns=True)
 
 
 def manner(problem: Problem) -> Manner:
     """The manner for this number of arms: many arms tell soon whether they are alike (`spread`), few do not."""
-    return FEW if problem.arm_count <= FEW_ARMS else MANY
+    if problem.arm_count > FEW_ARMS:
+        return MANY
+    return FEW if problem.arm_count == FEW_ARMS else THREE
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,7 +146,7 @@ def closing(
     mixed: FloatArray,
     variances: FloatArray,
     standing: FloatArray,
-    sure: float = SURE,
+    sure: float,
 ) -> Closing:
     """Find the cheapest way to close all questions, from the pairs' levels, the estimates and the ranking of arms.
 

@@ -30,17 +30,16 @@ OF_A_TIE, OF_THE_BUDGET, OF_ITS_BUDGET = 0.025, 0.1, 0.2
 SMALL_GAPS = 10.0  # the gap that sizes the first phase is at most this many times `largest_gap`
 # First phase of a closed study relative to its closing size; with more than four arms smaller, by the square of their
 # number: closing costs more with every arm, but finding a clear leader does not.
-FIRST_LOOK = 0.14
+FIRST_LOOK = 0.135
 SHARPER = 0.73  # factor on the standard errors after that phase, which is evidence already
 SLOWER, SLOWEST = 0.4, 1.55  # power of the growth of phases in closed studies, and their least growth
-# With more than four arms, phases grow up to this factor with a power of the chance that the arms are alike.
-ALIKE_GROWTH, ALIKE_POWER = 4.0, 1.5
+ALIKE_POWER = 1.5  # phases grow with this power of the chance that the arms are alike, up to `Manner.swift`
 TIGHT = 0.75  # a budget is tight from this share of the closing size up to all of it
-# After a look that is followed by n more, the total spent is at most 1.3^-n of the closing size, 1.15^-n in a tight
-# budget, and at least 6^-n of it; at least 2^-n if rounds are stated.
-FEW_LOOKS, FEW_IN_BUDGET, MANY_LOOKS, STATED_LOOKS = 1.3, 1.15, 6.0, 2.0
+# After a look that is followed by n more, the total spent is at most `Manner.steps`^-n of the closing size, 1.15^-n in
+# a tight budget, and at least 6^-n of it; at least 2^-n if rounds are stated.
+FEW_IN_BUDGET, MANY_LOOKS, STATED_LOOKS = 1.15, 6.0, 2.0
 # For a study with a tolerance whose last round is stated: its caution, the smallest gap to plan for (in tolerances,
-# after the tolerance is added), and what replaces FEW_LOOKS.
+# after the tolerance is added), and what replaces `Manner.steps`.
 FIRM_CAUTION, LEAST_GAP, FIRM_LOOKS = 4.0, 0.7, 1.8
 # If rounds are stated: how much smaller than estimated a gap may be, and the smallest gap to plan for, both in standard
 # errors; then the largest factor by which a phase may multiply what was spent.
@@ -312,8 +311,9 @@ def further_draws(
         draws = draws.copy()
         draws[early] = (draws[early] + alone * share[:, None, None]) / 2
     firm = problem.max_rounds is not None
-    alike = None if closing is None else closing.alike
-    total = size_of_look(spent, wanted, looks, temper, closes, alike, firm=firm, stated=stated, tight=tight)
+    growth = slower_growth(problem, temper, closing)
+    steps = FIRM_LOOKS if firm else FEW_IN_BUDGET if tight else manner(problem).steps
+    total = size_of_look(spent, wanted, looks, temper, closes, growth, steps, firm=firm, stated=stated)
     if stated and closes is None:
         enough = on_the_way(spent, wanted, looks, contrasts, shares, temper)
         # A stated last round does not draw more than the plan wants: the study may end undecided.
@@ -419,18 +419,18 @@ def size_of_look(
     looks: IntArray,
     temper: Temper,
     closes: FloatArray | None,
-    alike: FloatArray | None,
+    slower: FloatArray,
+    steps: float,
     *,
     firm: bool,
     stated: bool,
-    tight: bool,
 ) -> FloatArray:
     """`(batch,)`: the cost of the next phase, if a phase that costs `wanted` is expected to end the study.
 
-    `closes (batch,)` is the rough cost of closing the study, or None if no closing look is planned. `alike (batch,)` is
-    the chance that all arms are alike, which makes phases grow faster; None if it is not to matter. The remaining
-    `looks (batch,)` are spread up to that cost. `firm` means that the last round is stated, `stated` that it or the
-    option `rounds` is. Otherwise a study that is far from closing gets more looks. `tight` is `is_tight`.
+    `closes (batch,)` is the rough cost of closing the study, or None if no closing look is planned. The remaining
+    `looks (batch,)` are spread up to that cost, in factors of `steps`, and no phase grows by more than
+    `slower (batch,)`. `firm` means that the last round is stated, `stated` that it or the option `rounds` is. Otherwise
+    a study that is far from closing gets more looks.
     """
     least = (temper.smallest_growth - 1) * spent
     if closes is None:
@@ -438,19 +438,24 @@ def size_of_look(
         if firm:
             growth = np.maximum(growth, (1 + wanted / spent) ** (1 / np.maximum(looks, 1)))
         return np.clip(wanted, least, (growth - 1) * spent)
-    ratio = FIRM_LOOKS if firm else FEW_IN_BUDGET if tight else FEW_LOOKS
-    slower = min(temper.growth, max(temper.growth**SLOWER, SLOWEST))
-    if alike is not None:
-        slower = slower * (ALIKE_GROWTH / slower) ** (alike**ALIKE_POWER)
     whole = spent + closes
     needed = 1.0 if stated else np.ceil(np.log(whole / spent) / np.log(slower))
     before = 1.0 - np.maximum(looks, needed)
     # An apparent tie after few draws may still be a clear gap, so a phase must not grow too much at once.
     longest = np.inf if firm else (slower - 1) * spent
-    most = np.where(before < 0, np.minimum(whole * ratio**before - spent, longest), np.inf)
+    most = np.where(before < 0, np.minimum(whole * steps**before - spent, longest), np.inf)
     slowest = STATED_LOOKS if stated and not firm else MANY_LOOKS
     least = np.maximum(least, np.where(before < 0, whole * slowest**before - spent, 0.0))
     return np.maximum(np.minimum(wanted, np.maximum(most, least)), least)
+
+
+def slower_growth(problem: Problem, temper: Temper, closing: Closing | None) -> FloatArray:
+    """`(batch,)`: the largest growth of a phase if a closing look is planned: more, the likelier arms are alike."""
+    slower = min(temper.growth, max(float(temper.growth**SLOWER), SLOWEST))
+    if closing is None or closing.alike is None:
+        return np.asarray(slower)
+    swift = max(manner(problem).swift, slower)
+    return np.asarray(slower * (swift / slower) ** (closing.alike**ALIKE_POWER))
 
 
 def on_the_way(

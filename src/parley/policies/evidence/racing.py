@@ -36,7 +36,9 @@ from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import above_zero
 
-FINER = 1.15  # factor on optimism with a tolerance or joint answers, which makes phases smaller (docs/policies.md)
+# Factor on optimism with a tolerance (if the study is not closed) or joint answers, which makes phases smaller
+# (docs/policies.md).
+FINER = 1.15
 NO_SET = 1e9  # log wealth of a slot that represents no set, if answers are joint: above every slot's own line
 ALL_IN = 0.8  # a plan that wants more than this share of the remaining budget takes all of it
 LOG_EVIDENCE = Translatable("log evidence ")
@@ -146,6 +148,8 @@ class EvidenceRacing(Elimination):
         More optimism makes phases smaller, so that more of the study is planned with better estimates.
         """
         longer = float(max(math.log(1 / self.problem.delta) / math.log(10), 1.0) ** 0.1)
+        if plan.is_closed(self.problem) and not self.states_rounds:
+            return longer * manner(self.problem).finer
         return longer * (FINER if self.problem.tolerance or self.together else 1.0)
 
     @property
@@ -274,7 +278,7 @@ class EvidenceRacing(Elimination):
         usual = np.broadcast_to(scatter, state.counts.shape).mean(axis=(-2, -1))
         cost = size * usual * np.where(undecided, share, 0.0).max(axis=-1)
         alike = None
-        if manner(problem).learns and plan.is_closed(problem):
+        if plan.is_closed(problem):
             spread = tolerance.spread(problem, state, self.past_variances(state))
             chance = spread.alike(ODDS_OF_GROWTH)
             alike = np.where(undecided, chance, 0.0).max(axis=-1)  # the slowest agent's

@@ -19,13 +19,12 @@ import numpy as np
 from scipy.special import ndtr
 
 from parley.policies.base import nth_largest
-from parley.policies.evidence.closing import MOST_CONTENDERS, SURE, SURE_AT_LAST, Closing, manner, of_all
+from parley.policies.evidence.closing import MOST_CONTENDERS, SURE_AT_LAST, Closing, manner, of_all
 from parley.policies.evidence.closing import closing as closing_of
 from parley.policies.evidence.plan import RESERVE, closing_quantile, ends_surely, is_closed, is_tight
 from parley.policies.evidence.spread import Spread
 from parley.policies.evidence.wealth import LOWEST, Contrasts, Phase, Wealth, against, both, paid
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
-from parley.rewards.bets import NEAR_TIE
 from parley.text.translation import Translatable
 
 EVENLY = 0.1  # share of an agent's error probability that pairs divide equally, whatever the estimates are
@@ -33,12 +32,12 @@ SET_ASIDE = 0.2  # share of delta reserved for the finer steps of weights in dou
 MOST_ARMS = 128  # with more arms, only some may be answers, since the number of pairs is quadratic in the arms
 ROWS, FREE = 32, 8  # rows (arms that may be answers) in that case, and how many of them stay free for late leaders
 AHEAD = 0.5  # in tolerances: how far a leader whose pairs have reached the line may be below another arm's estimate
-# In a tight budget, a test has spent only this power of the share of all information, and gaps of up to so many
-# tolerances are near-ties.
-LATE, NEAR_IN_BUDGET = 1.5, 4.0
+# In a tight budget, `Manner.spends` in the first phase and later. Pairs that are `Manner.near` to a tie within so many
+# standard errors are near-ties, up to so many tolerances.
+LATE_FIRST, LATE, IN_DOUBT, NEAR_IN_BUDGET = 1.3, 1.75, 1.0, 4.0
 # `_possible` is 1/2 this many standard errors below the best estimate minus the tolerance, and falls this much faster
 # than a normal distribution function.
-SURELY, STEEPER = 1.5, 4.0
+SURELY, STEEPER = 1.65, 4.0
 LEAST_CHANCE = 1e-4  # least probability that an arm is an answer, so that sums keep their precision
 MOST_HELD = math.log(0.999)  # log of the largest part of its wealth that a pair does not stake
 LEAST_SHARE = 1e-4  # smallest share with which a pair's bet is planned
@@ -206,11 +205,13 @@ def _evenly(problem: Problem) -> float:
     return EVENLY / ((problem.arm_count - problem.top) * problem.top)
 
 
-def pairs(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> Contrasts:
+def pairs(
+    problem: Problem, state: Pairs, line: float, variances: FloatArray, plan_to_close: Closing | None
+) -> Contrasts:
     """The bets of all pairs before a phase, `(..., row, arm, agent)`; a pair's opponent is the arm of its row.
 
-    There are no bets for agents with an answer, for pairs whose wealth has reached `line`, or for pairs with an arm
-    that is closed or not drawn yet.
+    `plan_to_close` is that of a closed study, or None. There are no bets for agents with an answer, for pairs whose
+    wealth has reached `line`, or for pairs with an arm that is closed or not drawn yet.
     """
     opponents = np.broadcast_to(_rows(problem, state)[..., :, None, :], state.log_pairs.shape)
     undecided = state.active.sum(axis=-2, keepdims=True) > problem.top
@@ -229,7 +230,7 @@ def pairs(problem: Problem, state: Pairs, line: float, variances: FloatArray) ->
         missing=np.maximum(line - state.log_pairs, 0.0),
         live=live,
         losing=live,
-        horizon=_horizons(problem, state, line, variances, opponents),
+        horizon=_horizons(problem, state, line, variances, opponents, plan_to_close),
         log_shares=None if state.shares is None else np.log(np.maximum(state.shares, LEAST_SHARE)),
     )
 
@@ -250,7 +251,7 @@ def closing(
         return None
     among, ranked = _open(problem, state), standing(problem, state, line)
     if sure is None:
-        sure = SURE if problem.max_rounds is None else SURE_AT_LAST
+        sure = manner(problem).sure if problem.max_rounds is None else SURE_AT_LAST
     return closing_of(problem, state.log_pairs - line, among, problem.mixed(state.means), variances, ranked, sure)
 
 
@@ -275,13 +276,17 @@ def _log_reserve(problem: Problem) -> FloatArray:
 
 
 def _horizons(
-    problem: Problem, state: Pairs, line: float, variances: FloatArray, opponents: IntArray
+    problem: Problem,
+    state: Pairs,
+    line: float,
+    variances: FloatArray,
+    opponents: IntArray,
+    found: Closing | None,
 ) -> FloatArray | None:
     """`(..., row, arm, agent)`: the variance V at which a pair's question closes; NaN for pairs that bet on a gap.
 
     None if the study is not closed.
     """
-    found = closing(problem, state, line, variances) if is_closed(problem) else None
     if found is None:
         return None
     # A pair with a clear gap needs less than the horizon and bets on its gap. But no phase follows a stated last round,
@@ -290,31 +295,40 @@ def _horizons(
     if manner(problem).learns:
         means = spread(problem, state, variances).expected(manner(problem).odds)
     gap = against(means, opponents) + problem.tolerance
-    near = gap < (NEAR_IN_BUDGET if is_tight(problem, line) else NEAR_TIE) * problem.tolerance
+    ends = np.asarray(manner(problem).near * problem.tolerance)
+    if is_tight(problem, line):
+        # As long as gaps have large errors, a tie may look like a gap. What it then bets is missing in the end.
+        doubtful = ends + IN_DOUBT * np.sqrt(both(variances, opponents))
+        ends = np.minimum(doubtful, NEAR_IN_BUDGET * problem.tolerance)
+    near = gap < ends
     ties = (near & (found.between | ends_surely(problem))) | (found.between & (problem.max_rounds is not None))
     return np.where(ties, np.square(problem.tolerance / found.horizon)[..., None, None, :], np.nan)
 
 
 def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances: FloatArray) -> Pairs:
     """Pay the bets of all pairs whose arms were both drawn, no matter which arms lead."""
-    bets = pairs(problem, state, line, variances)
+    found = closing(problem, state, line, variances) if is_closed(problem) else None
+    bets = pairs(problem, state, line, variances, found)
     _, v, drawn = phase.contrasts(bets.opponents)
-    closes = _closes(problem, state, line, variances, np.where(drawn, v, np.inf))
+    closes = _closes(problem, state, line, found, np.where(drawn, v, np.inf))
     last = phase.last[..., None, None, None] | closes
     # A pair that is two standard errors on the losing side does not bet: it would only lose wealth. In a last look such
     # a pair bets too, since there is nothing to save for.
     betting = bets.live & drawn & ((bets.gap + 2 * bets.error > 0) | last)
-    late = LATE if is_tight(problem, line) else 1.0
+    late = np.full(state.phase.shape, manner(problem).spends)
+    if is_tight(problem, line):
+        late = np.where(state.phase == 0, LATE_FIRST, LATE)
+    late = late[..., None, None, None]
     bets = replace(bets, closes=closes)
     if not ends_surely(problem):
-        return replace(state, log_pairs=paid(problem, phase, bets, betting, line, late=late))
+        return replace(state, log_pairs=paid(problem, phase, bets, betting, line, late))
     first = (state.phase == 0)[..., None, None, None] & ~last & keeps_at_first(problem)
     held = np.where(last | first, 0.0, _held(problem, state))
     wealth = state.log_pairs + np.log1p(-held)
     bets = replace(bets, wealth=wealth, missing=np.maximum(line - wealth, 0.0))
     if first.any():
         bets = replace(bets, least=np.where(first, manner(problem).kept, np.zeros(wealth.shape)))
-    after = paid(problem, phase, bets, betting, line, late=late)
+    after = paid(problem, phase, bets, betting, line, late)
     with np.errstate(divide="ignore"):
         whole = np.logaddexp(after, state.log_pairs + np.log(held))
     return replace(state, log_pairs=np.where(betting, np.where(after < line, whole, after), state.log_pairs))
@@ -328,17 +342,15 @@ def keeps_at_first(problem: Problem) -> bool:
     return is_closed(problem) and problem.arm_count > 2
 
 
-def _closes(problem: Problem, state: Pairs, line: float, variances: FloatArray, look: FloatArray) -> BoolArray:
+def _closes(problem: Problem, state: Pairs, line: float, planned: Closing | None, look: FloatArray) -> BoolArray:
     """`(..., row, arm, agent)`: the pairs of contenders of agents to whom a look gives an answer whatever it draws.
 
     `look (..., row, arm, agent)` are the variances of contrasts in this look. These pairs stake nearly all that they
     have. Only the past and the counts decide this, so the bets stay fair.
     """
-    sets = [closing(problem, state, line, variances)] if is_closed(problem) else []
-    if ends_surely(problem):
-        sets.append(closing_of_all(problem, state, line))
+    every = closing_of_all(problem, state, line) if ends_surely(problem) else None
     closes = np.zeros(look.shape, dtype=np.bool_)
-    for found in sets:
+    for found in (planned, every):
         if found is not None:
             closes |= found.between & found.closed_by(problem, state.log_pairs - line, look)
     return closes

@@ -130,7 +130,12 @@ def carried(state: Wealth, rank: IntArray, opponents: IntArray, line: float) -> 
 
 
 def paid(
-    problem: Problem, phase: Phase, contrasts: Contrasts, betting: BoolArray, line: float, *, late: float = 1.0
+    problem: Problem,
+    phase: Phase,
+    contrasts: Contrasts,
+    betting: BoolArray,
+    line: float,
+    late: FloatArray | float = 1.0,
 ) -> FloatArray:
     """The slots' log wealth after the payoffs; stakes depend only on the past and the counts of the phase.
 
@@ -160,7 +165,7 @@ def paid(
         fresh=phase.fresh,
         horizon=None if contrasts.horizon is None else contrasts.horizon[betting],
         level=None if contrasts.log_shares is None else contrasts.log_shares[betting] - line,
-        late=late,
+        late=np.broadcast_to(late, betting.shape)[betting],
         least=None if contrasts.least is None else contrasts.least[betting],
     )
     won = model.payoff(bets)
