@@ -311,9 +311,13 @@ def further_draws(
         draws = draws.copy()
         draws[early] = (draws[early] + alone * share[:, None, None]) / 2
     firm = problem.max_rounds is not None
-    growth = slower_growth(problem, temper, closing)
-    steps = FIRM_LOOKS if firm else FEW_IN_BUDGET if tight else manner(problem).steps
-    total = size_of_look(spent, wanted, looks, temper, closes, growth, steps, firm=firm, stated=stated)
+    if closing is not None and closes is not None:
+        steps = FIRM_LOOKS if firm else FEW_IN_BUDGET if tight else manner(problem).steps
+        growth = growth_to_close(problem, temper, closing)
+        total = size_of_look(spent, wanted, looks, temper, closes, growth, steps, firm=firm, stated=stated)
+    else:
+        fastest = np.maximum(temper.growth, (1 + wanted / spent) ** (1 / np.maximum(looks, 1)) if firm else 0.0)
+        total = np.clip(wanted, (temper.smallest_growth - 1) * spent, (fastest - 1) * spent)
     if stated and closes is None:
         enough = on_the_way(spent, wanted, looks, contrasts, shares, temper)
         # A stated last round does not draw more than the plan wants: the study may end undecided.
@@ -418,41 +422,36 @@ def size_of_look(
     wanted: FloatArray,
     looks: IntArray,
     temper: Temper,
-    closes: FloatArray | None,
-    slower: FloatArray,
+    closes: FloatArray,
+    growth: FloatArray,
     steps: float,
     *,
     firm: bool,
     stated: bool,
 ) -> FloatArray:
-    """`(batch,)`: the cost of the next phase, if a phase that costs `wanted` is expected to end the study.
+    """`(batch,)`: the cost of the next phase of a study with a planned closing look.
 
-    `closes (batch,)` is the rough cost of closing the study, or None if no closing look is planned. The remaining
-    `looks (batch,)` are spread up to that cost, in factors of `steps`, and no phase grows by more than
-    `slower (batch,)`. `firm` means that the last round is stated, `stated` that it or the option `rounds` is. Otherwise
-    a study that is far from closing gets more looks.
+    A phase that costs `wanted` is expected to end the study. `closes (batch,)` is the rough cost of closing it. The
+    remaining `looks (batch,)` are spread up to that cost in factors of `steps`, and no phase multiplies what was spent
+    by more than `growth (batch,)`. `firm` means that the last round is stated, `stated` that it or the option `rounds`
+    is. Otherwise a study that is far from closing gets more looks.
     """
-    least = (temper.smallest_growth - 1) * spent
-    if closes is None:
-        growth = np.full(spent.shape, temper.growth)
-        if firm:
-            growth = np.maximum(growth, (1 + wanted / spent) ** (1 / np.maximum(looks, 1)))
-        return np.clip(wanted, least, (growth - 1) * spent)
     whole = spent + closes
-    needed = 1.0 if stated else np.ceil(np.log(whole / spent) / np.log(slower))
+    needed = 1.0 if stated else np.ceil(np.log(whole / spent) / np.log(growth))
     before = 1.0 - np.maximum(looks, needed)
     # An apparent tie after few draws may still be a clear gap, so a phase must not grow too much at once.
-    longest = np.inf if firm else (slower - 1) * spent
+    longest = np.inf if firm else (growth - 1) * spent
     most = np.where(before < 0, np.minimum(whole * steps**before - spent, longest), np.inf)
     slowest = STATED_LOOKS if stated and not firm else MANY_LOOKS
+    least = (temper.smallest_growth - 1) * spent
     least = np.maximum(least, np.where(before < 0, whole * slowest**before - spent, 0.0))
     return np.maximum(np.minimum(wanted, np.maximum(most, least)), least)
 
 
-def slower_growth(problem: Problem, temper: Temper, closing: Closing | None) -> FloatArray:
-    """`(batch,)`: the largest growth of a phase if a closing look is planned: more, the likelier arms are alike."""
+def growth_to_close(problem: Problem, temper: Temper, closing: Closing) -> FloatArray:
+    """`(batch,)`: the largest growth of phases on the way to a closing look: more, the likelier arms are alike."""
     slower = min(temper.growth, max(float(temper.growth**SLOWER), SLOWEST))
-    if closing is None or closing.alike is None:
+    if closing.alike is None:
         return np.asarray(slower)
     swift = max(manner(problem).swift, slower)
     return np.asarray(slower * (swift / slower) ** (closing.alike**ALIKE_POWER))
