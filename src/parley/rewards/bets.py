@@ -29,6 +29,7 @@ SAFETY = 1e-10  # a multiplier needs log E <= -SAFETY, far above that rounding e
 AIM = 1e-9  # Newton's method aims at log E = -AIM, a little below -SAFETY
 ROUNDING = 1e-12  # subtracted from a multiplier and from a series, to cover the rounding of the last step
 BOOST_STEPS, STAKE_STEPS, HORIZON_STEPS, KEEPING_STEPS = 16, 14, 6, 2
+HASH = np.sqrt([2.0, 3.0, 5.0, 7.0, 11.0])  # columns with the same sum of these multiples are nearly always equal
 CONVERGED = 1e-8  # Newton's method ends after a step this small: the next one would be its square
 # Limits on a phase's share of the information remaining until the horizon: a larger phase, if lost, would end the bet.
 LEAST_SHARE, MOST_SHARE, MOST_OF_PLANNED = 1e-3, 0.6, 0.9
@@ -181,7 +182,10 @@ def log_conditional_error(
     end, loses = np.empty(len(z)), ~keeps
     end[loses] = _horizon_quantile(log_cap[loses], share[loses], now[loses], spent[loses])
     if least is not None:
-        end[keeps] = _quantile_that_pays(log_cap[keeps], share[keeps], now[keeps], spent[keeps], least[keeps])
+        # In a first phase nearly all tests are the same: a study's pairs start alike, and so do all replications.
+        tests = np.array([log_cap[keeps], share[keeps], now[keeps], spent[keeps], least[keeps]])
+        one_each, place = _distinct(tests)
+        end[keeps] = _quantile_that_pays(*tests[:, one_each])[place]
     later = log_cap + log_ndtr((np.sqrt(share) * z - end) / np.sqrt(1 - share))
     if least is not None:
         later[keeps] = np.maximum(later[keeps], np.log(least[keeps]))
@@ -191,6 +195,16 @@ def log_conditional_error(
         average = log_cap + math.log(2) + below - SAFETY
         later = np.where(z > 0, later, average)
     return np.where(z >= now + SAFETY * (1 + np.abs(now)), log_cap, np.clip(later, NOTHING, log_cap))
+
+
+def _distinct(columns: FloatArray) -> tuple[IntArray, IntArray]:
+    """Where to find one of every kind of equal `columns (row, column)`, and which of them each column is."""
+    keys = HASH[: len(columns)] @ columns
+    _, one_each, place = np.unique(keys, return_index=True, return_inverse=True)
+    if (columns[:, one_each][:, place] == columns).all():
+        return one_each, place
+    every = np.arange(columns.shape[-1])  # two kinds with the same key
+    return every, every
 
 
 def _horizon_quantile(
