@@ -1035,7 +1035,7 @@ class Manner(NamedTuple):
     @staticmethod
     def of(arms: int) -> Manner:
         if arms > 4:
-            return Manner(0.5, 1.5, 1.0, 1.2, 0.15, 1.6)
+            return Manner(0.5, 1.5, 1.0, 1.2, 0.3, 1.7)
         return Manner(0.33, 1.2, 1.0, 1.05, 0.6, 1.25) if arms == 4 else Manner(0.12, 1.2, 0.95, 1.05, 0.6, 1.35)
 
 

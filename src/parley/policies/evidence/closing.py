@@ -87,7 +87,7 @@ FEW = Manner(
     learns=False,
 )
 THREE = replace(FEW, kept=0.12, spends=0.95, steps=1.4, dearer=1.35)
-MANY = replace(FEW, kept=0.5, near=1.5, sure=1.2, finer=1.2, early=8.0, seen=0.15, dearer=1.6, swift=4.0, learns=True)
+MANY = replace(FEW, kept=0.5, near=1.5, sure=1.2, finer=1.15, early=8.0, seen=0.3, dearer=1.7, swift=4.6, learns=True)
 
 
 def manner(problem: Problem) -> Manner:
