@@ -1027,7 +1027,6 @@ class Manner(NamedTuple):
 
     kept: float
     near: float
-    spends: float
     sure: float
     seen: float
     dearer: float
@@ -1035,8 +1034,8 @@ class Manner(NamedTuple):
     @staticmethod
     def of(arms: int) -> Manner:
         if arms > 4:
-            return Manner(0.5, 1.5, 1.0, 1.2, 0.3, 1.7)
-        return Manner(0.33, 1.2, 1.0, 1.05, 0.6, 1.25) if arms == 4 else Manner(0.12, 1.2, 0.95, 1.05, 0.6, 1.35)
+            return Manner(0.5, 1.5, 1.2, 0.3, 1.7)
+        return Manner(0.33, 1.2, 1.05, 0.6, 1.25 if arms == 4 else 1.3)
 
 
 class ClosedPairs(Pairs):
@@ -1123,7 +1122,7 @@ class ClosedPairs(Pairs):
         if self.twin.sure and self.ending(known, past, fresh):
             closes = set(known)
         manner, expected = Manner.of(self.twin.arms), {}
-        late = manner.spends if not self.twin.tight else 1.3 if self.twin.phase <= 1 else 1.75
+        late = 1.0 if not self.twin.tight else 1.5 if self.twin.phase <= 1 else 1.75
         arms = [arm for arm in range(self.twin.arms) if not self.unknown(arm, past)]
         if arms:
             expected = dict(zip(arms, self.spreads(arms, past).expected(), strict=True))
@@ -1134,7 +1133,7 @@ class ClosedPairs(Pairs):
                 gap = expected[row] - expected[j]
             tied = manner.near * tolerance
             if self.twin.tight:
-                tied = min(tied + self.error(row, j, past), 4 * tolerance)
+                tied = min(tied + 1.2 * self.error(row, j, past), 4 * tolerance)
             near = gap + tolerance < tied
             near = (near and (inside or self.twin.sure)) or (inside and self.twin.problem.max_rounds is not None)
             end = {row, j} <= closes

@@ -45,22 +45,19 @@ class Manner:
 
     `odds`: those of arms without any spread before any data (`spread`); they are high, since mistaking a tie for a gap
     costs error probability for good. `kept`: the part of its wealth that a pair keeps if it loses the first phase.
-    `near`: pairs whose estimated gap plus tolerance is below this many tolerances are near-ties. `spends`: after the
-    share t of all information, a test has spent the share t^spends of its level. `sure`: how far beyond its quantile
-    the score of a pair with an arm that does not contend is planned to lie, in standard deviations. `steps`: after a
-    look that is followed by n more, the total spent is at most steps^-n of the closing size. `finer`: a factor on the
-    option `optimism`, which makes phases smaller.
-    `early`: as long as closing costs more than this many times what was spent, half of a phase is planned for a leader
-    alone. `seen` and `dearer`: once the past has the share `seen` of the information that closing still needs, a leader
-    alone counts `dearer` times its cost. `swift`: if the arms seem alike, phases grow up to this factor. `learns`:
-    whether shares and near-ties depend on the arms' spread; of few arms, one that is far off would hide that the others
-    tie.
+    `near`: pairs whose estimated gap plus tolerance is below this many tolerances are near-ties. `sure`: how
+    far beyond its quantile the score of a pair with an arm that does not contend is planned to lie, in standard
+    deviations. `steps`: after a look that is followed by n more, the total spent is at most steps^-n of the closing
+    size. `finer`: a factor on the option `optimism`, which makes phases smaller. `early`: as long as closing costs more
+    than this many times what was spent, half of a phase is planned for a leader alone. `seen` and `dearer`: once the
+    past has the share `seen` of the information that closing still needs, a leader alone counts `dearer` times its
+    cost. `swift`: if the arms seem alike, phases grow up to this factor. `learns`: whether shares and near-ties depend
+    on the arms' spread; of few arms, one that is far off would hide that the others tie.
     """
 
     odds: float
     kept: float
     near: float
-    spends: float
     sure: float
     steps: float
     finer: float
@@ -76,7 +73,6 @@ FEW = Manner(
     odds=50.0,
     kept=0.33,
     near=1.2,
-    spends=1.0,
     sure=1.05,
     steps=1.3,
     finer=1.5,
@@ -86,7 +82,7 @@ FEW = Manner(
     swift=2.0,
     learns=False,
 )
-THREE = replace(FEW, kept=0.12, spends=0.95, steps=1.4, dearer=1.35)
+THREE = replace(FEW, steps=1.36, dearer=1.3)
 MANY = replace(FEW, kept=0.5, near=1.5, sure=1.2, finer=1.15, early=8.0, seen=0.3, dearer=1.7, swift=4.6, learns=True)
 
 

@@ -32,9 +32,9 @@ SET_ASIDE = 0.2  # share of delta reserved for the finer steps of weights in dou
 MOST_ARMS = 128  # with more arms, only some may be answers, since the number of pairs is quadratic in the arms
 ROWS, FREE = 32, 8  # rows (arms that may be answers) in that case, and how many of them stay free for late leaders
 AHEAD = 0.5  # in tolerances: how far a leader whose pairs have reached the line may be below another arm's estimate
-# In a tight budget, `Manner.spends` in the first phase and later. Pairs that are `Manner.near` to a tie within so many
-# standard errors are near-ties, up to so many tolerances.
-LATE_FIRST, LATE, IN_DOUBT, NEAR_IN_BUDGET = 1.3, 1.75, 1.0, 4.0
+# In a tight budget, a test has spent only these powers of the share of all information, in the first phase and later.
+# Pairs that are `Manner.near` to a tie within so many standard errors are near-ties, up to so many tolerances.
+LATE_FIRST, LATE, IN_DOUBT, NEAR_IN_BUDGET = 1.5, 1.75, 1.2, 4.0
 # `_possible` is 1/2 this many standard errors below the best estimate minus the tolerance, and falls this much faster
 # than a normal distribution function.
 SURELY, STEEPER = 1.65, 4.0
@@ -315,9 +315,7 @@ def settled(problem: Problem, state: Pairs, phase: Phase, line: float, variances
     # A pair that is two standard errors on the losing side does not bet: it would only lose wealth. In a last look such
     # a pair bets too, since there is nothing to save for.
     betting = bets.live & drawn & ((bets.gap + 2 * bets.error > 0) | last)
-    late = np.full(state.phase.shape, manner(problem).spends)
-    if is_tight(problem, line):
-        late = np.where(state.phase == 0, LATE_FIRST, LATE)
+    late = np.where(state.phase == 0, LATE_FIRST, LATE) if is_tight(problem, line) else np.ones(state.phase.shape)
     late = late[..., None, None, None]
     bets = replace(bets, closes=closes)
     if not ends_surely(problem):
