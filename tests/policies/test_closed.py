@@ -12,6 +12,7 @@ from parley import Instance, Problem, Totals, make_policy, simulate
 from parley.policies.evidence.closing import KEPT, Closing, closing, largest_mean, manner, quantiles
 from parley.policies.evidence.plan import RESERVE, is_closed, is_tight
 from parley.policies.evidence.tolerance import moved, standing
+from parley.rewards import bets as bets_module
 from parley.rewards import make_model
 from parley.rewards.bets import MOST_SPENT, Bets, log_conditional_error, log_final_payoff
 from parley.weights import personalized
@@ -162,6 +163,21 @@ def test_who_loses_the_first_phase_has_wealth_to_give_to_those_that_may_be_answe
     assert shares[0, 1] == pytest.approx(0.5 + kept, abs=1e-3)
     assert wealth[2, 1] == pytest.approx(RESERVE / 2, rel=0.05)
     assert wealth[0, 1] > 1.5 * kept
+
+
+@pytest.mark.parametrize("told_apart", [True, False])
+def test_a_test_of_a_first_phase_has_the_same_payoff_alone_and_among_others(told_apart, monkeypatch):
+    """Equal tests are solved once, also if the keys by which they are found do not tell them from others."""
+    if not told_apart:
+        monkeypatch.setattr(bets_module, "HASH", np.zeros(5))
+    log_cap = np.log([20.0, 30.0, 20.0, 20.0, 30.0])
+    share, least = np.array([0.1, 0.1, 0.1, 0.2, 0.1]), np.array([0.33, 0.33, 0.33, 0.33, 0.5])
+    scores = np.linspace(-1.0, 2.0, 5)
+    together = log_conditional_error(scores, log_cap, share, least=least)
+    alone = [
+        log_conditional_error(scores[[i]], log_cap[[i]], share[[i]], least=least[[i]]).item() for i in range(len(share))
+    ]
+    assert together.tolist() == alone
 
 
 def test_an_exact_bet_in_a_small_first_phase_keeps_its_part_too():

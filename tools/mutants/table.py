@@ -204,6 +204,8 @@ MUTANTS = [
          "draws).sum(axis=(-2, -1)) > 1e99)", CLOSED + "test_a_study_that_has_only_its_reserve_left_ends_with_an_answer"),
         ("what a lost bet keeps costs nothing", "rewards/bets.py", "end = _horizon_quantile(log_cap, share, now, spent + cost, end)",
          "end = _horizon_quantile(log_cap, share, now, spent + 0 * cost, end)", CLOSED + "test_a_lost_bet_keeps_its_part_and_the_others_pay_for_it"),
+        ("tests with the same key are the same test", "rewards/bets.py", "if (columns[:, one_each][:, place] == columns).all():",
+         "if len(columns):", CLOSED + "test_a_test_of_a_first_phase_has_the_same_payoff_alone_and_among_others"),
         ("who loses the first phase keeps nothing", "policies/evidence/tolerance.py", "np.where(first, manner(problem).kept, np.zeros(wealth.shape))",
          "np.zeros(wealth.shape)", CLOSED + "test_who_loses_the_first_phase_has_wealth_to_give_to_those_that_may_be_answers"),
         ("an exact bet stakes what it keeps", "rewards/binary_normal.py", "np.logaddexp(np.log(bets.least), np.log1p(-bets.least) + won)",
