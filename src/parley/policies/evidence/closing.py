@@ -177,14 +177,18 @@ def closing(
     # A single contender has no cycle to close: the leader must beat every other arm by its gap.
     cheapest = _leader_alone(safe[..., 0, :, :], missing[..., 0, :, :])
     # A study that has seen most of what closing still needs is in its last looks. A leader that fails costs one more.
-    whole = np.maximum(largest_mean(u, open_), LEAST_QUANTILE)[..., None, :]
+    of_every = largest_mean(u, open_)[..., None, :]
+    whole = np.maximum(of_every, LEAST_QUANTILE)
     seen = np.where(missing[..., 0, :, :], 1 / np.square(error[..., 0, :, :]), np.inf).min(axis=-2, keepdims=True)
     late, dearer = manner(problem).seen, manner(problem).dearer
     cheapest = np.where(seen >= late * np.square(whole / tolerance), dearer * cheapest, cheapest)
     size = np.ones(cheapest.shape, dtype=np.int64)
     outside = np.full(mixed.shape, np.inf)
+    found = np.full(cheapest.shape, LEAST_QUANTILE)
     for count in range(2, arms + 1):
-        quantile = largest_mean(u[..., :count, :count, :], open_[..., :count, :])[..., None, :]
+        quantile = of_every
+        if count < arms:
+            quantile = largest_mean(u[..., :count, :count, :], open_[..., :count, :])[..., None, :]
         # A pair's variance is the sum of two contenders' variances, so each may have half of what closes the set.
         own = np.square(tolerance / np.maximum(quantile, LEAST_QUANTILE)) / 2
         others = missing[..., :count, count:, :].any(axis=-3)
@@ -195,13 +199,14 @@ def closing(
         better = covers & (cost < cheapest) & open_[..., count - 1 : count, :]
         wide = np.maximum(likely[..., :count, count:, :].min(axis=-3) - own, APART * own)
         cheapest, size = np.where(better, cost, cheapest), np.where(better, count, size)
+        found = np.where(better, np.maximum(quantile, LEAST_QUANTILE), found)
         outside[..., :count, :] = np.where(better, np.inf, outside[..., :count, :])
         outside[..., count:, :] = np.where(better, np.where(others, 2 * wide, np.inf), outside[..., count:, :])
     contenders = active & (active.sum(axis=-2, keepdims=True) > problem.top) & (rank < size)
     return Closing(
         contenders=contenders,
-        quantile=np.maximum(largest_mean(usual, contenders), LEAST_QUANTILE),
-        horizon=np.maximum(largest_mean(usual, np.where(size > 1, contenders, active)), LEAST_QUANTILE),
+        quantile=found[..., 0, :],
+        horizon=np.where(size > 1, found, whole)[..., 0, :],
         outside=np.take_along_axis(outside, rank, axis=-2),
         information=cheapest[..., 0, :],
     )
