@@ -36,8 +36,8 @@ from parley.text.translation import Translatable
 from parley.totals import Totals
 from parley.validation.checks import above_zero
 
-# Factor on optimism with a tolerance (if the study is not closed) or joint answers, which makes phases smaller
-# (docs/policies.md).
+# Factor on optimism with a tolerance or joint answers, which makes phases smaller (docs/policies.md); closed studies
+# have `Manner.finer` unless they state their rounds.
 FINER = 1.15
 NO_SET = 1e9  # log wealth of a slot that represents no set, if answers are joint: above every slot's own line
 ALL_IN = 0.8  # a plan that wants more than this share of the remaining budget takes all of it
